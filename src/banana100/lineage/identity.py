@@ -1,0 +1,45 @@
+"""Identities: the hashes by which images, requests and scorers are known."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from banana100.files import sha256_of
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys, no spaces and no NaN: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def identity(value: Any) -> str:
+    """sha256 (hex) of the canonical JSON of `value`."""
+    return sha256_of(canonical_json(value).encode())
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question to a generator: all that decides its answer.
+
+    Attributes:
+        backend: who is asked.
+        model: the model asked for.
+        prompt: the text of this step.
+        config: generation settings, JSON values only.
+        parent_id: sha256 of the image that is sent along.
+        seed, repeat, step: the sample index, which makes repeats independent draws; step counts from 1.
+    """
+
+    backend: str
+    model: str
+    prompt: str
+    config: dict[str, Any]
+    parent_id: str
+    seed: str
+    repeat: int
+    step: int
+
+    @property
+    def id(self) -> str:
+        """The request's identity, and its key in the store."""
+        return identity(asdict(self))

@@ -1,0 +1,133 @@
+"""The row tables, as Parquet: their columns, and reading and writing them the same way everywhere."""
+
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from banana100.errors import UserError
+from banana100.files import write_atomically
+
+_text, _whole, _real = pa.string(), pa.int64(), pa.float64()
+
+# One row a candidate. `order` counts the chosen from 0; `distance` is the one that decided (see seeds/choice.py).
+SEEDS = pa.schema(
+    {
+        "seed": _text,
+        "source": _text,
+        "origin": _text,
+        "licence": _text,
+        "source_sha256": _text,
+        "source_width": _whole,
+        "source_height": _whole,
+        "refused": _text,
+        "structure": _real,
+        "texture": _real,
+        "smoothness": _real,
+        "edges": _real,
+        "colourfulness": _real,
+        "chosen": pa.bool_(),
+        "order": _whole,
+        "distance": _real,
+        "image_id": _text,
+        "path": _text,
+    }
+)
+
+# One row an image file. Step 0 is the seed: no parent, no request.
+IMAGES = pa.schema(
+    {
+        "image_id": _text,
+        "path": _text,
+        "bytes": _whole,
+        "width": _whole,
+        "height": _whole,
+        "mode": _text,
+        "campaign": _text,
+        "seed": _text,
+        "repeat": _whole,
+        "step": _whole,
+        "parent_id": _text,
+        "request_id": _text,
+    }
+)
+
+# One row a request that was answered. `asked_at` and `seconds` are null where the backend is deterministic.
+REQUESTS = pa.schema(
+    {
+        "request_id": _text,
+        "backend": _text,
+        "model": _text,
+        "model_answered": _text,
+        "prompt": _text,
+        "config": _text,
+        "parent_id": _text,
+        "seed": _text,
+        "repeat": _whole,
+        "step": _whole,
+        "image_id": _text,
+        "response_id": _text,
+        "finish_reason": _text,
+        "reasoning": _text,
+        "attempts": _whole,
+        "input_tokens": _whole,
+        "output_tokens": _whole,
+        "cost_usd": _real,
+        "asked_at": _text,
+        "seconds": _real,
+    }
+)
+
+SCORES = pa.schema({"image_id": _text, "metric": _text, "score": _real, "scorer_id": _text})
+
+# One row a metric: what its scores were computed with. `parameters` names the trained file, if there is one.
+SCORERS = pa.schema(
+    {
+        "scorer_id": _text,
+        "metric": _text,
+        "higher_is_better": pa.bool_(),
+        "pyiqa": _text,
+        "torch": _text,
+        "parameters": _text,
+        "parameters_sha256": _text,
+        "parameters_licence": _text,
+        "preprocessing": _text,
+        "precision": _text,
+        "decimals": _whole,
+        "source_sha256": _text,
+    }
+)
+
+FAILURES = pa.schema({"image_id": _text, "metric": _text, "reason": _text, "scorer_id": _text})
+
+
+def write(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows, in the order given; equal rows give equal bytes, and a killed write leaves the old file.
+
+    Raises:
+        pyarrow.ArrowInvalid: a row does not fit the schema.
+    """
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), stream, compression="zstd")
+    write_atomically(path, stream.getvalue())
+
+
+def read(path: Path, schema: pa.Schema) -> pd.DataFrame:
+    """Read a table; whole numbers and truth values that may be missing keep their type.
+
+    Raises:
+        UserError: the file is absent, damaged, or has other columns.
+    """
+    try:
+        table = pq.read_table(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such table; make it with `dvc repro` or fetch it with `dvc pull`.") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UserError(f"{path}: not a whole Parquet file ({str(error).splitlines()[0].rstrip('.')}).") from None
+    if table.schema.names != schema.names:
+        raise UserError(f"{path}: has the columns {', '.join(table.schema.names)}; allowed: {', '.join(schema.names)}.")
+    return table.cast(schema).to_pandas(types_mapper={_whole: pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}.get)

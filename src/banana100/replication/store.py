@@ -1,0 +1,152 @@
+"""The durable store of answers: whatever a generator was asked and paid for, kept once and for all clones.
+
+Layout below `BANANA100_STORE`:
+
+    objects/ab/abcd…          image files by sha256, byte for byte as the generator sent them
+    answers/12/1234….json     one answered request: all facts, and which object is its image
+    locks/12/1234….lock       held while a request is being asked; removed once it is answered
+    tmp/                      files being written
+    journal.jsonl             one line when a request is asked and one when its answer is stored
+
+Plain files, each written aside, flushed and renamed, stand kill -9 at any instant, two processes at once, and network
+file systems. DVC never sees the store, as it deletes or replaces a stage's outputs when it sees fit.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from banana100 import paths
+from banana100.errors import UserError
+from banana100.files import sha256_of, sweep, write_atomically
+from banana100.lineage.identity import Request
+from banana100.replication.backends.base import Answer
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """An answer as the store keeps it.
+
+    Attributes:
+        image_id: sha256 of the image file.
+        record: the rest of the answer, JSON values only.
+    """
+
+    image_id: str
+    record: dict[str, Any]
+
+
+class AnswerStore:
+    """Answers by request id. Instances are cheap; any number of processes may share one root."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or paths.store()
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"environment: BANANA100_STORE {self.root} cannot be made ({error.strerror}).") from None
+
+    def sweep(self) -> None:
+        """Delete what killed processes left unfinished."""
+        sweep(self.root / "tmp")
+
+    def get(self, request: Request) -> StoredAnswer | None:
+        """The stored answer to `request`, or None.
+
+        Raises:
+            UserError: the answer's file is damaged.
+        """
+        path = self._answer_path(request.id)
+        try:
+            content = json.loads(path.read_bytes())
+            return StoredAnswer(content["image_id"], content["answer"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            raise UserError(f"{path}: damaged answer in the store; restore it from a backup or delete it.") from None
+
+    def image(self, image_id: str) -> bytes:
+        """The bytes of a stored image, checked against their name.
+
+        Raises:
+            UserError: the object is missing or damaged.
+        """
+        path = self._object_path(image_id)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise UserError(f"{path}: missing from the store though an answer names it; restore a backup.") from None
+        if (found := sha256_of(data)) != image_id:
+            raise UserError(
+                f"{path}: damaged object in the store, its sha256 is {found[:12]}…; restore it from a backup or delete "
+                "it together with the answer that names it."
+            )
+        return data
+
+    @contextmanager
+    def claim(self, request: Request) -> Iterator[None]:
+        """Hold `request` for this process, so that nobody else asks it too; look into the store again once inside."""
+        path = self.root / "locks" / request.id[:2] / f"{request.id}.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path):
+            yield
+            if self._answer_path(request.id).exists():
+                # Who waits for this lock finds the answer next; without one the file must stay, or two could hold it.
+                with suppress(FileNotFoundError):
+                    path.unlink()
+
+    def asked(self, request: Request) -> None:
+        """Note in the journal that `request` is about to be asked."""
+        self._note("asked", request)
+
+    def put(self, request: Request, answer: Answer) -> StoredAnswer:
+        """Keep an answer for good: first its image, then the record that names it.
+
+        Returns:
+            What the store now holds; an answer that was already there stays.
+        """
+        if kept := self.get(request):
+            self._note("stored again", request)
+            return kept
+        image_id = sha256_of(answer.image)
+        if not self._object_path(image_id).exists():
+            self._write(self._object_path(image_id), answer.image)
+        record = {key: value for key, value in asdict(answer).items() if key != "image"}
+        content = {"request": asdict(request), "image_id": image_id, "answer": record}
+        self._write(self._answer_path(request.id), json.dumps(content, ensure_ascii=False, indent=1).encode())
+        self._note("stored", request)
+        return StoredAnswer(image_id, record)
+
+    def journal(self) -> list[dict[str, Any]]:
+        """The journal's lines, oldest first: what was asked and stored, when and by which process."""
+        try:
+            lines = (self.root / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in lines]
+
+    def _note(self, event: str, request: Request) -> None:
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"at": moment, "process": os.getpid(), "event": event, "request_id": request.id})
+        # One write to a file opened for appending: lines of several processes do not mix.
+        descriptor = os.open(self.root / "journal.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, f"{line}\n".encode())
+        finally:
+            os.close(descriptor)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        write_atomically(path, data, durable=True, aside=self.root / "tmp")
+
+    def _answer_path(self, request_id: str) -> Path:
+        return self.root / "answers" / request_id[:2] / f"{request_id}.json"
+
+    def _object_path(self, image_id: str) -> Path:
+        return self.root / "objects" / image_id[:2] / image_id

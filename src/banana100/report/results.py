@@ -1,0 +1,54 @@
+"""What rank found, read back for showing."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from banana100 import paths
+from banana100.errors import UserError
+
+
+@dataclass(frozen=True)
+class Results:
+    """Outputs of stage rank.
+
+    Attributes:
+        summary: the scalars under `summary` in ranking.json.
+        verdicts: one row a metric; columns as `ranking.criterion.judge_metrics` gives them.
+        chains: one row a metric and chain; as `judge_chains` gives them, with the column simulated.
+        curves: one row a metric, chain and step: score and change.
+    """
+
+    summary: dict[str, Any]
+    verdicts: pd.DataFrame
+    chains: pd.DataFrame
+    curves: pd.DataFrame
+
+    @property
+    def headline(self) -> str:
+        """The result in one sentence."""
+        consistent = self.verdicts.loc[self.verdicts["consistent"], "metric"].tolist()
+        count, chains = self.summary["metrics"], self.summary["chains"]
+        kind = "simulated chains" if self.summary["simulated"] else "chains"
+        who = "No metric" if not consistent else f"{len(consistent)} of {count} metrics ({', '.join(consistent)})"
+        if not consistent and count > 1:
+            who = f"None of {count} metrics"
+        return f"{who} scored the degraded images lower on every one of {chains} {kind}."
+
+
+def read() -> Results:
+    """Read what rank wrote.
+
+    Raises:
+        UserError: an output of rank is missing or damaged.
+    """
+    try:
+        summary = json.loads(paths.RANKING.read_text(encoding="utf-8"))["summary"]
+        verdicts, chains = pd.read_csv(paths.VERDICTS_TABLE), pd.read_csv(paths.CHAINS_TABLE)
+        return Results(summary, verdicts, chains, pd.read_parquet(paths.CHAIN_CURVES_TABLE))
+    except FileNotFoundError as error:
+        raise UserError(f"{error.filename}: no such file; make it with `dvc repro` or fetch it: dvc pull.") from None
+    except (ValueError, KeyError, OSError) as error:
+        raise UserError(f"{paths.RANKING.parent}: damaged ({error}); make it again with `dvc repro rank`.") from None

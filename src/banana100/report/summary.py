@@ -1,0 +1,28 @@
+"""Command summary: the verdict table of the last run, in the terminal."""
+
+from tabulate import tabulate
+
+from banana100 import paths
+from banana100.params import Params
+from banana100.report import results
+
+
+def run(params: Params) -> None:
+    """Print the verdict table and where the report lies.
+
+    Raises:
+        UserError: there is no finished run to show.
+    """
+    found = results.read()
+    base, probes = params.ranking.baseline_step, ", ".join(map(str, params.ranking.probe_steps))
+    columns = {"metric": "metric", "consistent": "consistent?", "failures": "failures", "chains": "chains"}
+    columns |= {"not_judged": "not judged", "tau": "tau"}
+    table = found.verdicts[list(columns)].assign(
+        consistent=found.verdicts["consistent"].map({True: "yes", False: "no"})
+    )
+    print(
+        tabulate(table.to_dict("split")["data"], ["metric", "consistent?", "failures", "chains", "not judged", "tau"])
+    )
+    print(f"\n{found.headline}")
+    print(f"A chain fails where a step of {probes} does not score below step {base}; tau -1 falls with every step.")
+    print(f"Report: {paths.REPORT_PAGE.resolve().as_uri()}")

@@ -1,0 +1,68 @@
+"""Candidates: the photographs inside installed packages, and the user's own."""
+
+import importlib.metadata
+import importlib.util
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from banana100.catalogue import BUNDLED
+from banana100.errors import UserError
+from banana100.params import Source
+
+IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif"}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An image that may become a seed, not yet decoded.
+
+    Attributes:
+        seed: the name it would have as a seed.
+        source: the kind of source it comes from.
+        origin: package, version and file, or the path below the project.
+    """
+
+    seed: str
+    source: str
+    origin: str
+    licence: str
+    file: Path
+
+
+def candidates(source: Source) -> Iterator[Candidate]:
+    """The candidates of one source, in the order of params.yaml or of the file names.
+
+    Raises:
+        UserError: a package or folder is absent, or a folder holds no image file.
+    """
+    yield from _bundled(source) if source.kind == "bundled" else _directory(source)
+
+
+def _bundled(source: Source) -> Iterator[Candidate]:
+    for name in source.names:
+        photograph = BUNDLED[name]
+        spec = importlib.util.find_spec(photograph.package)
+        if spec is None or not spec.submodule_search_locations:
+            raise UserError(f"seed {name}: package {photograph.distribution} is not installed; run `make`.")
+        version = importlib.metadata.version(photograph.distribution)
+        yield Candidate(
+            seed=name,
+            source="bundled",
+            origin=f"{photograph.distribution} {version}: {photograph.name}",
+            licence=photograph.licence,
+            file=Path(spec.submodule_search_locations[0]) / photograph.name,
+        )
+
+
+def _directory(source: Source) -> Iterator[Candidate]:
+    folder = Path(source.path)
+    if not folder.is_dir():
+        raise UserError(f"params.yaml: seeds.sources names the folder {folder}, which does not exist.")
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file())
+    if not files:
+        raise UserError(f"{folder}: no image file; allowed: {', '.join(sorted(IMAGE_SUFFIXES))}.")
+    for file in files:
+        name = unicodedata.normalize("NFC", file.stem)
+        yield Candidate(name, "directory", file.as_posix(), source.licence, file)

@@ -1,0 +1,101 @@
+"""Parallel work in processes of one thread each, with a progress bar."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+from banana100.errors import UserError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_WORKER_ENVIRONMENT = {
+    # One thread in each process: more would fight for the cores, and thread counts change floating-point sums.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    # glibc: keep freed memory for the next image; handing hundreds of megabytes back each time cost over half the run.
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "4294967296",
+}
+
+
+def worker_count() -> int:
+    """How many processes to use: `BANANA100_WORKERS`, or the number of cores this process may run on.
+
+    Raises:
+        UserError: the variable is not a whole number of at least 1.
+    """
+    value = os.environ.get("BANANA100_WORKERS")
+    if value is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not value.isdecimal() or int(value) < 1:
+        raise UserError(f"environment: BANANA100_WORKERS is {value!r}; allowed: a whole number of at least 1.")
+    return int(value)
+
+
+def in_parallel(
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    *,
+    initializer: Callable[..., None] | None = None,
+    initargs: tuple[Any, ...] = (),
+) -> Iterator[Result]:
+    """Yield `function(task)` for every task, in the order in which they are finished.
+
+    Args:
+        function: a module-level function; its argument and result are pickled.
+        tasks: what to do; fewer tasks than workers start fewer workers.
+        initializer: called once in every worker process, with `initargs`.
+        initargs: see `initializer`.
+
+    Raises:
+        UserError: a worker was killed, mostly for want of memory.
+        Exception: what `function` raises first; tasks not yet started are dropped.
+    """
+    if not tasks:
+        return
+    os.environ.update(_WORKER_ENVIRONMENT)  # inherited by the workers, which read it when they start
+    pool = ProcessPoolExecutor(
+        min(worker_count(), len(tasks)),
+        multiprocessing.get_context("spawn"),
+        initializer=_start_worker,
+        initargs=(initializer, initargs),
+    )
+    try:
+        for future in as_completed([pool.submit(function, task) for task in tasks]):
+            yield future.result()
+    except BrokenProcessPool:
+        raise UserError(
+            "a worker process was killed, perhaps for want of memory; what was finished is kept: "
+            "run again, with fewer workers in BANANA100_WORKERS."
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_worker(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches every process: end at once, the stores stand it
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    if initializer:
+        initializer(*initargs)
+
+
+def _die_with_parent() -> None:
+    """End this worker when the main process is killed; it would wait for tasks for ever."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
+
+
+def progress(items: Iterable[Result], *, total: int, what: str, unit: str) -> Iterator[Result]:
+    """Pass `items` on under a progress bar with rate and remaining time; silent when stderr is not a terminal."""
+    yield from tqdm(items, total=total, desc=what, unit=unit, disable=not sys.stderr.isatty(), smoothing=0.1)

@@ -1,0 +1,127 @@
+"""What all tests share: an own store for each, small projects, and real clones with real DVC."""
+
+import copy
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Speed is for benchmarks; shared machines stall now and then.
+settings.register_profile("banana100", deadline=None)
+settings.load_profile("banana100")
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty store, so that no test sees the user's or another test's."""
+    folder = tmp_path / "store"
+    monkeypatch.setenv("BANANA100_STORE", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def default_params() -> dict[str, Any]:
+    """The content of the project's params.yaml; copy before changing."""
+    return yaml.safe_load((ROOT / "params.yaml").read_text())
+
+
+@pytest.fixture
+def small_params(default_params: dict[str, Any]) -> dict[str, Any]:
+    """Params of a run of seconds: 2 seeds, 2 repeats, 3 steps at 96 pixels."""
+    content = copy.deepcopy(default_params)
+    content["seeds"] |= {"size": 96, "count": 2}
+    content["seeds"]["sources"] = [{"kind": "bundled", "names": ["astronaut", "coffee", "rocket"]}]
+    content["campaigns"] = {"simulated-replica": content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 3}}
+    content["previews"] = {"steps": [0, 1, 3], "side": 32}
+    content["ranking"] |= {"probe_steps": [2, 3]}
+    return content
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_params: dict[str, Any]) -> Path:
+    """An empty project with small params, as the current directory."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "params.yaml").write_text(yaml.safe_dump(small_params, allow_unicode=True))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def set_params(project: Path) -> Callable[[dict[str, Any]], None]:
+    """Write params.yaml of `project` anew."""
+
+    def write(content: dict[str, Any]) -> None:
+        (project / "params.yaml").write_text(yaml.safe_dump(content, allow_unicode=True))
+
+    return write
+
+
+class Clone:
+    """A fresh git clone of the working tree, with a store of its own and the tools of this environment."""
+
+    def __init__(self, folder: Path, store: Path) -> None:
+        self.folder = folder
+        self.store = store
+        names = subprocess.check_output(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, text=True)
+        for name in filter(None, names.split("\0")):
+            if (ROOT / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name)
+        for command in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "clone"]):
+            self("git", "-c", "user.name=t", "-c", "user.email=t@example.org", *command)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(("DVC_", "GIT_"))}
+        variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables['PATH']}"
+        identity = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org"}
+        identity |= {"GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}
+        return variables | identity | {"BANANA100_STORE": str(self.store)}
+
+    def __call__(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a command in the clone; its output is in the failure message."""
+        result = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        if check and result.returncode:
+            pytest.fail(f"{' '.join(command)}: exit {result.returncode}\n{result.stdout}\n{result.stderr}")
+        return result
+
+    def set_params(self, content: dict[str, Any]) -> None:
+        (self.folder / "params.yaml").write_text(yaml.safe_dump(content, allow_unicode=True))
+
+    def outputs(self) -> dict[str, str]:
+        """md5 of every output, as dvc.lock has it."""
+        lock = yaml.safe_load((self.folder / "dvc.lock").read_text())
+        return {out["path"]: out["md5"] for stage in lock["stages"].values() for out in stage["outs"]}
+
+
+@pytest.fixture(scope="session")
+def new_clone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Clone]:
+    """Make a fresh clone under a name, with an empty store beside it."""
+
+    def make(name: str) -> Clone:
+        folder = tmp_path_factory.mktemp(name)
+        (folder / "clone").mkdir()
+        return Clone(folder / "clone", folder / "store")
+
+    return make
+
+
+@pytest.fixture
+def photograph() -> np.ndarray:
+    """A real photograph, 128x128 pixels, uint8 RGB."""
+    from skimage import data
+
+    return np.ascontiguousarray(data.astronaut()[40:168, 150:278])

@@ -1,0 +1,240 @@
+"""The front door: real DVC in fresh clones, on the default params."""
+
+import ast
+import re
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from skimage.metrics import peak_signal_noise_ratio
+
+from banana100 import images
+from banana100.cli import STAGES
+from banana100.files import sha256_of
+
+ROOT = Path(__file__).resolve().parents[1]
+PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+
+
+@pytest.fixture(scope="module")
+def finished(new_clone: Callable[[str], Any]) -> Any:
+    """A fresh clone after `dvc repro`."""
+    clone = new_clone("finished")
+    clone.log = clone("dvc", "repro").stdout
+    clone("git", "commit", "-qam", "run")
+    return clone
+
+
+def snapshot(folder: Path) -> dict[str, str]:
+    return {
+        str(file.relative_to(folder)): sha256_of(file.read_bytes())
+        for part in ("data", "metrics")
+        for file in sorted((folder / part).rglob("*"))
+        if file.is_file()
+    }
+
+
+def stages_run(log: str) -> list[str]:
+    return re.findall(r"Running stage '(\w+)'", log)
+
+
+def test_a_fresh_clone_runs_all_stages_and_is_then_up_to_date(finished: Any) -> None:
+    assert stages_run(finished.log) == list(STAGES)
+    assert "Data and pipelines are up to date." in finished("dvc", "status").stdout
+    assert stages_run(finished("dvc", "repro").stdout) == []
+    assert finished("git", "status", "--porcelain").stdout == ""  # .gitignore covers every output
+    summary = finished("python", "-m", "banana100", "summary").stdout
+    assert "consistent?" in summary and (finished.folder / "metrics/report/index.html").as_uri() in summary
+
+
+def test_a_clone_on_one_core_gives_the_same_outputs(finished: Any, new_clone: Callable[[str], Any]) -> None:
+    clone = new_clone("one-core")
+    one_core = ["taskset", "-c", "0"] if shutil.which("taskset") else ["env", "BANANA100_WORKERS=1"]
+    clone(*one_core, "dvc", "repro")
+    assert clone.outputs() == finished.outputs()
+    assert snapshot(clone.folder) == snapshot(finished.folder)
+
+
+def test_images_are_those_that_the_committed_lock_names(finished: Any) -> None:
+    """Seeds and replicas are bit-identical on every x86-64 machine; scores are to their last digit on most."""
+    committed = yaml.safe_load((ROOT / "dvc.lock").read_text())["stages"]
+    for stage in ("select_seeds", "replicate"):
+        for out in committed[stage]["outs"]:
+            assert finished.outputs()[out["path"]] == out["md5"], out["path"]
+
+
+def test_drift_from_the_seed_grows_with_every_step_in_every_seed(finished: Any) -> None:
+    table = pd.read_parquet(finished.folder / "data/lineage/images.parquet")
+    pixels = {path: images.decode((finished.folder / path).read_bytes()) for path in table["path"]}
+    assert table["seed"].nunique() == 6 and table["step"].max() == 20
+    for _, of_seed in table.groupby("seed"):
+        drift: dict[int, list[float]] = {}
+        for _, chain in of_seed.groupby("repeat"):
+            seed = pixels[chain["path"].iloc[0]]
+            for path, step in zip(chain["path"].iloc[1:], chain["step"].iloc[1:], strict=True):
+                drift.setdefault(step, []).append(peak_signal_noise_ratio(seed, pixels[path]))
+        means = [np.mean(drift[step]) for step in sorted(drift)]
+        assert all(np.diff(means) < 0), means
+        assert means[0] > 39 and means[-1] < 22
+
+
+def test_a_subset_of_metrics_re_runs_rank_and_report_only(finished: Any) -> None:
+    before = finished.outputs()
+    log = finished("dvc", "exp", "run", "-n", "pair", "-S", "ranking.metrics=[niqe,piqe]").stdout
+    assert stages_run(log) == ["rank", "report"]
+    after = finished.outputs()
+    unchanged = {path for path in before if before[path] == after[path]}
+    assert unchanged == {"data/seeds", "data/lineage", "data/previews", "data/replicas", "data/scores"}
+    diff = finished("dvc", "metrics", "diff", "main", "pair", "--md").stdout
+    assert re.search(r"summary\.metrics *\| 4 *\| 2 *\| -2", diff)
+    shown = finished(
+        "dvc", "exp", "show", "--no-pager", "--csv", "--drop", ".*", "--keep", "summary.*|ranking.*"
+    ).stdout
+    assert "pair" in shown and "ranking.niqe.tau" in shown
+    finished("dvc", "plots", "diff", "main", "pair", "-o", str(finished.folder / "dvc_plots"))
+    page = (finished.folder / "dvc_plots/index.html").read_text()
+    assert "niqe" in page and "pair" in page
+    finished("git", "checkout", "-q", ".")
+    finished("dvc", "checkout", "-q")
+
+
+@pytest.mark.parametrize(
+    ("setting", "stage", "sentence"),
+    [
+        (
+            "ranking.metrics=niqe",
+            "rank",
+            'params.yaml: ranking.metrics is "niqe"; allowed: a non-empty list of metrics',
+        ),
+        ("ranking.metrics=[]", "rank", "params.yaml: ranking.metrics is []; allowed: a non-empty list of metrics"),
+        ("active=[nope]", "replicate", 'params.yaml: active is ["nope"]; allowed: a list of names among simulated-'),
+        ("campaigns.simulated-replica.steps=0", "replicate", "simulated-replica.steps is 0; allowed: a whole number"),
+    ],
+)
+def test_a_mistake_costs_one_sentence_and_no_output(finished: Any, setting: str, stage: str, sentence: str) -> None:
+    before = snapshot(finished.folder)
+    result = finished("dvc", "exp", "run", "-S", setting, check=False)
+    assert result.returncode != 0 and stages_run(result.stdout) == [stage]
+    assert sentence in result.stderr and "Traceback" not in result.stderr
+    assert "exited with 2" in result.stderr
+    assert snapshot(finished.folder) == before
+    finished("git", "checkout", "-q", ".")
+    assert "up to date" in finished("dvc", "status").stdout
+
+
+def test_an_experiment_in_a_temporary_folder_runs_the_code_beside_its_params(finished: Any) -> None:
+    """An editable install points at one checkout; DVC hashes another when it runs in a clone or with --temp."""
+    marker = "the code of this clone"
+    module = finished.folder / "src/banana100/ranking/stage.py"
+    module.write_text(module.read_text().replace('print(f"', f'print(f"{marker}: ', 1))
+    log = finished("dvc", "exp", "run", "--temp", "-S", "ranking.metrics=[niqe]").stdout
+    finished("git", "checkout", "-q", ".")
+    assert marker in log and stages_run(log) == ["rank", "report"]
+
+
+# --- what dvc.yaml promises
+
+
+def test_five_stages_in_a_straight_line_each_described() -> None:
+    assert list(PIPELINE) == list(STAGES)
+    made_by = {}
+    for name, stage in PIPELINE.items():
+        assert stage["desc"] and stage["cmd"] == f"python -m banana100 {name}"
+        for out in stage["outs"] + stage.get("metrics", []):
+            made_by[next(iter(out))] = name
+    for index, (name, stage) in enumerate(PIPELINE.items()):
+        sources = {made_by[dep] for dep in stage["deps"] if dep in made_by}
+        # report reads previews and tables, never the full images: `--pull` would fetch them all
+        expected = set(list(STAGES)[max(0, index - 1) : index]) | (
+            {"replicate"} if name in ("rank", "report") else set()
+        )
+        assert sources == expected
+        for dep in stage["deps"]:  # exact outputs: a parent folder is empty in a clone, and DVC runs on it all the same
+            assert not [out for out in made_by if Path(out) != Path(dep) and Path(out).is_relative_to(dep)]
+    assert "data/replicas" not in PIPELINE["rank"]["deps"] + PIPELINE["report"]["deps"]
+
+
+# They cannot change what a stage writes: how files are written, work is spread and mistakes are told.
+_HARMLESS = {"errors", "files", "paths", "workers"}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_depends_on_every_module_it_runs(stage: str) -> None:
+    source = ROOT / "src" / "banana100"
+    seen: set[Path] = set()
+    queue = [source.joinpath(*STAGES[stage][0].split(".")[1:]).with_suffix(".py")]
+    while queue:
+        file = queue.pop()
+        seen.add(file)
+        for node in ast.walk(ast.parse(file.read_text())):
+            names: list[str | None] = []
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("banana100"):
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            for name in names:
+                base = source.joinpath(*str(name).split(".")[1:])
+                if file.name == "params.py" and base.name == "catalogue":
+                    continue  # params only checks names with it
+                queue += [f for f in (base.with_suffix(".py"), base / "__init__.py") if f.is_file() and f not in seen]
+    needed = {f.relative_to(ROOT) for f in seen if f.stem not in _HARMLESS | {"__init__"} or f.parent != source}
+    deps = [Path(dep) for dep in PIPELINE[stage]["deps"]]
+    undeclared = {file for file in needed if not any(file.is_relative_to(dep) for dep in deps)}
+    assert not undeclared
+    unused = {dep for dep in deps if dep.is_relative_to("src") and not any(file.is_relative_to(dep) for file in needed)}
+    assert not unused
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_rooms_import_only_what_lies_beneath(stage: str) -> None:
+    room = STAGES[stage][0].split(".")[1]
+    others = {module.split(".")[1] for module, _ in STAGES.values()} - {room}
+    for file in (ROOT / "src/banana100" / room).rglob("*.py"):
+        imported = set(re.findall(r"^\s*(?:from|import) banana100\.(\w+)", file.read_text(), re.MULTILINE))
+        assert not imported & (others | {"cli"}), file
+
+
+def test_the_static_gitignore_covers_every_cached_output() -> None:
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    for stage in PIPELINE.values():
+        for out in stage["outs"]:
+            assert f"/{next(iter(out))}" in ignored
+
+
+def test_every_key_of_params_has_a_comment() -> None:
+    lines = (ROOT / "params.yaml").read_text().splitlines()
+    sections = {"seeds:", "scoring:", "ranking:"}  # blocks whose keys are explained one by one
+    for before, line in pairwise(lines):
+        if (
+            re.match(r"\s*[\w-]+:(\s|$)", line)
+            and line.strip() not in sections
+            and not line.strip().startswith("names:")
+        ):
+            assert before.strip().startswith("#"), line
+
+
+def test_requirements_pin_every_direct_dependency() -> None:
+    import tomllib
+
+    from packaging.requirements import Requirement
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if line and line[0] not in " #"]
+    pinned = {Requirement(line).name: Requirement(line) for line in lines}
+    assert all(len(list(r.specifier)) == 1 and str(r.specifier).startswith("==") and not r.url for r in pinned.values())
+    for text in project["dependencies"] + project["optional-dependencies"]["dev"]:
+        wanted = Requirement(text)
+        version = str(pinned[wanted.name].specifier).removeprefix("==")
+        assert wanted.specifier.contains(version), text
+
+
+def test_help_names_every_command() -> None:
+    import subprocess
+    import sys
+
+    shown = subprocess.check_output([sys.executable, "-m", "banana100", "--help"], text=True, cwd=ROOT)
+    assert all(name in shown for name in [*STAGES, "summary"])
