@@ -182,7 +182,7 @@ def scored(project: Any, small_params: dict[str, Any], set_params: Any) -> dict[
 def test_the_stage_writes_scalars_under_stable_names(scored: dict[str, Any]) -> None:
     assert main(["rank"]) == 0
     ranking = json.loads(paths.RANKING.read_text())
-    assert ranking["summary"] == {"metrics": 4, "consistent": 1, "chains": 2, "simulated": True}
+    assert ranking["summary"] == {"metrics": 4, "consistent": 1, "chains": 2, "simulated_chains": 2}
     fields = {"consistent": True, "failures": 0, "chains": 2, "not_judged": 0, "tau": -1.0}
     assert ranking["ranking"]["niqe"] == fields
     assert ranking["ranking"]["piqe"] == fields | {"consistent": False, "failures": 1, "tau": 0.0}
@@ -195,6 +195,17 @@ def test_the_stage_writes_scalars_under_stable_names(scored: dict[str, Any]) -> 
     )
 
 
+def test_chains_of_a_real_model_are_not_called_simulated(scored: dict[str, Any]) -> None:
+    requests = tables.read(paths.REQUESTS_TABLE, tables.REQUESTS)
+    requests["backend"] = "another"
+    tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, requests)
+    assert main(["rank"]) == 0
+    assert main(["report"]) == 0
+    assert json.loads(paths.RANKING.read_text())["summary"]["simulated_chains"] == 0
+    assert "imulated chains" not in paths.REPORT_PAGE.read_text()
+    assert "<strong>Simulated.</strong>" not in paths.REPORT_PAGE.read_text()
+
+
 def test_a_subset_of_metrics_leaves_no_trace_of_the_others(scored: dict[str, Any], set_params: Any) -> None:
     assert main(["rank"]) == 0
     scored["ranking"]["metrics"] = ["piqe", "niqe"]
@@ -205,7 +216,7 @@ def test_a_subset_of_metrics_leaves_no_trace_of_the_others(scored: dict[str, Any
 
 
 def test_scores_of_a_strange_scorer_are_refused(scored: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    rows = tables.read(paths.scores("niqe"), tables.SCORES).assign(scorer_id="another").to_dict("records")
+    rows = tables.read(paths.scores("niqe"), tables.SCORES).assign(scorer_id="another")
     tables.write(paths.scores("niqe"), tables.SCORES, rows)
     assert main(["rank"]) == 2
     assert "scores of an unknown scorer another" in capsys.readouterr().err
@@ -229,7 +240,7 @@ def test_the_report_shows_what_ranking_json_says(scored: dict[str, Any], capsys:
         preview.write_bytes(b"webp")
     assert main(["report"]) == 0
     page = paths.REPORT_PAGE.read_text()
-    assert "1 of 4 metrics (niqe) scored the degraded images lower on every one of 2 simulated chains." in page
+    assert "Of 4 metrics 1 (niqe) scored the degraded images lower on every one of 2 simulated chains." in page
     assert "<strong>Simulated.</strong>" in page
     ranking = json.loads(paths.RANKING.read_text())["ranking"]
     for metric, verdict in ranking.items():
@@ -248,7 +259,7 @@ def test_the_report_shows_what_ranking_json_says(scored: dict[str, Any], capsys:
 def test_hostile_names_are_shown_as_text(scored: dict[str, Any]) -> None:
     rows = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
     rows["seed"] = rows["seed"].replace({"a": "<script>alert(1)</script>".replace("/", "_"), "b": "花の庭"})
-    tables.write(paths.IMAGES_TABLE, tables.IMAGES, rows.astype(object).where(rows.notna(), None).to_dict("records"))
+    tables.write(paths.IMAGES_TABLE, tables.IMAGES, rows)
     assert main(["rank"]) == 0
     assert main(["report"]) == 0
     page = paths.REPORT_PAGE.read_text()

@@ -219,9 +219,7 @@ def test_forged_answers_are_not_taken_over(seeded: Path, store: Path) -> None:
     edited.write_bytes(images.encode_png(images.decode(edited.read_bytes())[::-1]))  # an image that no row names
     requests = tables.read(paths.REQUESTS_TABLE, tables.REQUESTS)
     requests.loc[0, "prompt"] = "another prompt"  # a row whose request id does not prove true
-    tables.write(
-        paths.REQUESTS_TABLE, tables.REQUESTS, requests.astype(object).where(requests.notna(), None).to_dict("records")
-    )
+    tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, requests)
     assert main(["replicate"]) == 0
     assert snapshot(seeded / "data") == before
     assert 1 <= journal(store)["asked"] <= 2

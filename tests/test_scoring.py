@@ -165,8 +165,7 @@ def test_an_image_that_cannot_be_scored_is_a_failure_not_the_end(replicated: Pat
     for path, data in bad.items():
         Path(path).write_bytes(data)
         table.loc[table["path"] == path, "image_id"] = sha256_of(data)
-    rows = table.astype(object).where(table.notna(), None).to_dict("records")
-    tables.write(paths.IMAGES_TABLE, tables.IMAGES, rows)
+    tables.write(paths.IMAGES_TABLE, tables.IMAGES, table)
     assert main(["score"]) == 0
     failures = tables.read(paths.FAILURES_TABLE, tables.FAILURES)
     broken = failures[failures["image_id"] == sha256_of(b"no image at all")]

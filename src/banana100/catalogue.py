@@ -40,7 +40,7 @@ class Metric:
 # Direction (higher or lower is better) is pyiqa's to tell and is read from its table when scores are made.
 METRICS: dict[str, Metric] = {
     "brisque": Metric(
-        decimals=3,
+        decimals=2,
         minimal_side=32,
         parameters=PackagedFile(
             package="brisque",

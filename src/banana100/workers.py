@@ -5,9 +5,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -17,7 +18,8 @@ from banana100.errors import UserError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_WORKER_ENVIRONMENT = {
+# What every worker process starts with.
+ENVIRONMENT = {
     # One thread in each process: more would fight for the cores, and thread counts change floating-point sums.
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -48,6 +50,7 @@ def in_parallel(
     *,
     initializer: Callable[..., None] | None = None,
     initargs: tuple[Any, ...] = (),
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Result]:
     """Yield `function(task)` for every task, in the order in which they are finished.
 
@@ -56,6 +59,7 @@ def in_parallel(
         tasks: what to do; fewer tasks than workers start fewer workers.
         initializer: called once in every worker process, with `initargs`.
         initargs: see `initializer`.
+        environment: variables that the workers start with, for libraries that read them when imported.
 
     Raises:
         UserError: a worker was killed, mostly for want of memory.
@@ -63,7 +67,7 @@ def in_parallel(
     """
     if not tasks:
         return
-    os.environ.update(_WORKER_ENVIRONMENT)  # inherited by the workers, which read it when they start
+    os.environ.update(ENVIRONMENT | dict(environment))  # inherited by the workers
     pool = ProcessPoolExecutor(
         min(worker_count(), len(tasks)),
         multiprocessing.get_context("spawn"),

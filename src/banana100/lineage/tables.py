@@ -97,6 +97,7 @@ SCORERS = pa.schema(
         "parameters_licence": _text,
         "preprocessing": _text,
         "precision": _text,
+        "kernels": _text,
         "decimals": _whole,
         "source_sha256": _text,
     }
@@ -105,14 +106,18 @@ SCORERS = pa.schema(
 FAILURES = pa.schema({"image_id": _text, "metric": _text, "reason": _text, "scorer_id": _text})
 
 
-def write(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> None:
+def write(path: Path, schema: pa.Schema, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> None:
     """Write rows, in the order given; equal rows give equal bytes, and a killed write leaves the old file.
 
     Raises:
         pyarrow.ArrowInvalid: a row does not fit the schema.
     """
+    if isinstance(rows, pd.DataFrame):
+        table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False).replace_schema_metadata()
+    else:
+        table = pa.Table.from_pylist(list(rows), schema=schema)
     stream = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), stream, compression="zstd")
+    pq.write_table(table, stream, compression="zstd")
     write_atomically(path, stream.getvalue())
 
 

@@ -76,11 +76,12 @@ def _scalars(verdicts: pd.DataFrame, chains: pd.DataFrame) -> dict[str, dict[str
         }
         for row in verdicts.sort_values("metric").to_dict("records")
     }
+    each_chain = chains[[*curves.CHAIN, "simulated"]].drop_duplicates()
     summary = {
         "metrics": len(verdicts),
         "consistent": int(verdicts["consistent"].sum()),
-        "chains": len(chains[curves.CHAIN].drop_duplicates()),
-        "simulated": bool(chains["simulated"].all()),
+        "chains": len(each_chain),
+        "simulated_chains": int(each_chain["simulated"].sum()),
     }
     return {"summary": summary, "ranking": by_metric}
 

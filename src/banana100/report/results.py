@@ -30,12 +30,12 @@ class Results:
     def headline(self) -> str:
         """The result in one sentence."""
         consistent = self.verdicts.loc[self.verdicts["consistent"], "metric"].tolist()
-        count, chains = self.summary["metrics"], self.summary["chains"]
-        kind = "simulated chains" if self.summary["simulated"] else "chains"
-        who = "No metric" if not consistent else f"{len(consistent)} of {count} metrics ({', '.join(consistent)})"
-        if not consistent and count > 1:
-            who = f"None of {count} metrics"
-        return f"{who} scored the degraded images lower on every one of {chains} {kind}."
+        names = f"{len(consistent)} ({', '.join(consistent)})" if consistent else "none"
+        chains, simulated = self.summary["chains"], self.summary["simulated_chains"]
+        kind = f"{chains} simulated chains" if simulated == chains else f"{chains} chains"
+        if 0 < simulated < chains:
+            kind += f", {simulated} of them simulated"
+        return f"Of {self.summary['metrics']} metrics {names} scored the degraded images lower on every one of {kind}."
 
 
 def read() -> Results:

@@ -9,7 +9,7 @@ import torch
 from banana100.errors import UserError
 from banana100.files import sha256_of
 from banana100.images import ImageError, decode
-from banana100.scoring.metrics import MetricError, NoReferenceMetric, load
+from banana100.scoring.metrics import KERNELS, MetricError, NoReferenceMetric, load
 from banana100.workers import in_parallel
 
 
@@ -49,7 +49,8 @@ def score(images: Sequence[ImageFile], metrics: Sequence[str]) -> Iterator[list[
     Raises:
         UserError: an image file is missing or is not the one its row names.
     """
-    yield from in_parallel(_score_one, images, initializer=_load_all, initargs=(tuple(metrics),))
+    names = tuple(metrics)
+    yield from in_parallel(_score_one, images, initializer=_load_all, initargs=(names,), environment=KERNELS)
 
 
 def _load_all(names: tuple[str, ...]) -> None:
