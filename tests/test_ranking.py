@@ -256,14 +256,15 @@ def test_the_report_shows_what_ranking_json_says(scored: dict[str, Any], capsys:
     assert "niqe" in shown and "consistent?" in shown and paths.REPORT_PAGE.resolve().as_uri() in shown
 
 
-def test_hostile_names_are_shown_as_text(scored: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", ["花の庭", "NA", "007", "true"])
+def test_hostile_names_are_shown_as_text(scored: dict[str, Any], name: str) -> None:
     rows = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
-    rows["seed"] = rows["seed"].replace({"a": "<script>alert(1)</script>".replace("/", "_"), "b": "花の庭"})
+    rows["seed"] = rows["seed"].replace({"a": "<script>alert(1)</script>".replace("/", "_"), "b": name})
     tables.write(paths.IMAGES_TABLE, tables.IMAGES, rows)
     assert main(["rank"]) == 0
     assert main(["report"]) == 0
     page = paths.REPORT_PAGE.read_text()
-    assert "<script" not in page and "&lt;script&gt;" in page and "花の庭" in page
+    assert "<script" not in page and "&lt;script&gt;" in page and f"<h3>{name} " in page
 
 
 @pytest.mark.parametrize("command", ["report", "summary"])

@@ -2,7 +2,6 @@
 
 import io
 import random
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -213,13 +212,13 @@ def test_the_score_store_keeps_the_first_score_and_counts_repeats(store: Path) -
 def test_a_store_that_is_no_database_is_told(store: Path) -> None:
     store.mkdir()
     (store / "scores.sqlite").write_bytes(b"no database" * 100)
-    with pytest.raises(UserError, match=r"scores\.sqlite: the store of scores cannot be opened"):
+    with pytest.raises(UserError, match=r"scores\.sqlite: the store of scores cannot be used"):
         ScoreStore(store)
 
 
 def test_a_batch_that_fails_half_way_leaves_nothing(store: Path) -> None:
     scores = ScoreStore(store)
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(UserError, match="NOT NULL"):
         scores.put([("s", "a", 1.0), ("s", None, 2.0)])  # type: ignore[list-item]
     assert scores.get("s") == {}
 

@@ -17,8 +17,8 @@ STAGES = {
     "report": ("banana100.report.stage", "write the page that shows the rot and the verdicts"),
 }
 
-# Not our bug and not worth a traceback: the disk is full, the quota is used up, or the place cannot be written.
-_MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
+# Not our bug and not worth a traceback: a full disk, a used-up quota, a place that cannot be read or written.
+_MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EISDIR, errno.ENOTDIR}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

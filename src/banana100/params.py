@@ -13,7 +13,7 @@ from banana100 import paths
 from banana100.catalogue import BUNDLED, METRICS
 from banana100.errors import UserError
 
-NAME_RULE = "1 to 80 printable characters without / and \\, not starting with a dot"
+NAME_RULE = "1 to 80 printable characters (240 bytes) without / and \\, not starting with a dot"
 
 
 class _Strict(BaseModel):
@@ -164,7 +164,9 @@ def check(content: Any) -> Params:
 
 def is_name(text: str) -> bool:
     """Whether `text` may name a campaign or a seed: it becomes a folder's name."""
-    return 0 < len(text) <= 80 and text.isprintable() and not text.startswith(".") and not set(text) & {"/", "\\"}
+    if not text or len(text) > 80 or not text.isprintable() or text.startswith("."):
+        return False
+    return len(text.encode()) <= 240 and not set(text) & {"/", "\\"}
 
 
 def refusal(key: str, value: Any, allowed: str) -> UserError:

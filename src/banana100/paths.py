@@ -75,7 +75,7 @@ def store() -> Path:
 
 def _user_folder(variable: str, name: str) -> Path:
     if value := os.environ.get(variable):
-        folder = Path(value).expanduser()
+        folder = Path(value)
         if not folder.is_absolute():
             raise UserError(
                 f"environment: {variable} is {value!r}; allowed: an absolute path, as clones and experiments share it."

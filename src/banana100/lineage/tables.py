@@ -128,11 +128,13 @@ def read(path: Path, schema: pa.Schema) -> pd.DataFrame:
         UserError: the file is absent, damaged, or has other columns.
     """
     try:
-        table = pq.read_table(path)
+        table = pq.ParquetFile(path).read()
+        if table.schema.names == schema.names:
+            table = table.cast(schema)
     except FileNotFoundError:
         raise UserError(f"{path}: no such table; make it with `dvc repro` or fetch it with `dvc pull`.") from None
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: not a whole Parquet file ({str(error).splitlines()[0].rstrip('.')}).") from None
     if table.schema.names != schema.names:
         raise UserError(f"{path}: has the columns {', '.join(table.schema.names)}; allowed: {', '.join(schema.names)}.")
-    return table.cast(schema).to_pandas(types_mapper={_whole: pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}.get)
+    return table.to_pandas(types_mapper={_whole: pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}.get)

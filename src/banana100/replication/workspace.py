@@ -98,7 +98,11 @@ def make_preview(task: tuple[Path, Path, int]) -> Path:
 
 
 def _lay_out(chain: Chain, step: int, image_id: str, data: bytes, request: Request | None) -> dict[str, Any]:
-    header = images.read_header(data)
+    try:
+        header = images.read_header(data)
+    except images.ImageError as error:
+        what = f"step {step} of {paths.chain_folder(chain.campaign, chain.seed, chain.repeat)}"
+        raise UserError(f"{what}: the answer in the store, object {image_id[:12]}…, {error}.") from None
     path = paths.replica(chain.campaign, chain.seed, chain.repeat, step, header.extension)
     if not path.is_file() or path.stat().st_size != len(data) or path.read_bytes() != data:
         write_atomically(path, data)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -46,9 +47,15 @@ def read() -> Results:
     """
     try:
         summary = json.loads(paths.RANKING.read_text(encoding="utf-8"))["summary"]
-        verdicts, chains = pd.read_csv(paths.VERDICTS_TABLE), pd.read_csv(paths.CHAINS_TABLE)
+        verdicts, chains = _csv(paths.VERDICTS_TABLE), _csv(paths.CHAINS_TABLE)
         return Results(summary, verdicts, chains, pd.read_parquet(paths.CHAIN_CURVES_TABLE))
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}: no such file; make it with `dvc repro` or fetch it: dvc pull.") from None
     except (ValueError, KeyError, OSError) as error:
         raise UserError(f"{paths.RANKING.parent}: damaged ({error}); make it again with `dvc repro rank`.") from None
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    """Read a table of rank; a seed may be called NA or 007."""
+    names = dict.fromkeys(("metric", "campaign", "seed"), str)
+    return pd.read_csv(path, dtype=names, keep_default_na=False, na_values=[""])

@@ -3,6 +3,7 @@
 import inspect
 import math
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -126,7 +127,7 @@ class Brisque(PyiqaMetric):
 
 
 # Metrics that need more than pyiqa's own call; all others are a PyiqaMetric.
-_CLASSES = {"brisque": Brisque}
+_CLASSES: dict[str, Callable[[str], NoReferenceMetric]] = {"brisque": Brisque}
 
 
 def load(name: str) -> NoReferenceMetric:

@@ -52,8 +52,8 @@ def _examine_all(found: list[Candidate], params: SeedParams) -> list[_Examined]:
     taken: dict[str, str] = {}
     examined = []
     for candidate in progress(found, total=len(found), what="measure candidates", unit="image"):
-        examined.append(_examine(candidate, params.size, taken.get(candidate.seed)))
-        taken.setdefault(candidate.seed, candidate.origin)
+        examined.append(_examine(candidate, params.size, taken.get(candidate.seed.casefold())))
+        taken.setdefault(candidate.seed.casefold(), candidate.origin)  # some file systems ignore case
     return examined
 
 
