@@ -141,6 +141,27 @@ def test_a_sweep_deletes_only_what_dead_processes_left(tmp_path: Path) -> None:
     assert left == {f".tmp-{platform.node()}-{os.getpid()}-abc", ".tmp-another-host-1-abc"}
 
 
+def test_clearing_a_folder_spares_what_a_living_process_writes(tmp_path: Path) -> None:
+    import platform
+
+    folder = tmp_path / "out"
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    living = folder / "a" / f".tmp-{platform.node()}-{os.getpid()}-abc"
+    for file in (
+        folder / "keep",
+        folder / "b/c/stray",
+        folder / "a" / f".tmp-{platform.node()}-{dead.pid}-abc",
+        living,
+    ):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"")
+    (folder / "link").symlink_to(tmp_path, target_is_directory=True)
+    files.keep_only(folder, {folder / "keep"})
+    assert sorted(folder.rglob("*")) == [folder / "a", living, folder / "keep"]
+    assert tmp_path.exists()
+
+
 # --- the stage
 
 

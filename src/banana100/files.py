@@ -5,6 +5,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -47,34 +48,40 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False, aside: P
 def sweep(aside: Path) -> None:
     """Delete the unfinished files that killed processes of this machine left in `aside`."""
     for temporary in aside.glob(f".tmp-{platform.node()}-*"):
-        process = int(temporary.name.removeprefix(f".tmp-{platform.node()}-").split("-")[0])
-        if not _is_alive(process):
+        if not _is_being_written(temporary):
             temporary.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE  # killed, but nobody has asked how it ended
-    except psutil.NoSuchProcess:
-        return False
 
 
 def keep_only(folder: Path, wanted: Collection[Path]) -> None:
     """Delete every file below `folder` that is not `wanted`, then the folders left empty; `folder` itself stays.
 
-    Stage outputs are persistent (see dvc.yaml), so what an earlier run or a killed one left is cleared here.
+    Stage outputs are persistent (see dvc.yaml), so what an earlier run or a killed one left is cleared here. What a
+    living process is writing stays: DVC killed by SIGTERM leaves its stage running, and the next run meets it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for parent, folders, names in os.walk(folder, topdown=False):
         for name in names:
-            if (file := Path(parent) / name) not in wanted:
-                file.unlink()
+            if (file := Path(parent) / name) not in wanted and not _is_being_written(file):
+                file.unlink(missing_ok=True)
         for name in folders:
             child = Path(parent) / name
             if child.is_symlink():
-                child.unlink()
-            elif not any(child.iterdir()):
-                child.rmdir()
+                child.unlink(missing_ok=True)
+            else:
+                with suppress(OSError):  # not empty, or another process was faster
+                    child.rmdir()
+
+
+def _is_being_written(file: Path) -> bool:
+    """Whether `file` is an unfinished one of `write_atomically` whose process lives on this machine."""
+    prefix = f".tmp-{platform.node()}-"
+    if not file.name.startswith(prefix):
+        return False
+    process = int(file.name.removeprefix(prefix).split("-")[0])
+    try:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE  # killed, but nobody has asked how it ended
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _flush_folder(folder: Path) -> None:
