@@ -1,6 +1,7 @@
 """Every mistake in params.yaml costs one sentence that names key, value and what is allowed."""
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,12 @@ MISTAKES = [
     ("seeds.sources.0", {"kind": "directory", "path": "data/own_seeds"}, ["seeds.sources.0.licence", "missing"]),
     ("seeds.sources.0.licence", "mine", ["seeds.sources.0.licence", '"mine"', "bundled"]),
     ("seeds", None, ["seeds", "null", "size, count, sources"]),
+    (
+        "seeds.sources.0",
+        {"kind": "directory", "path": "data/own_seeds", "licence": "\ud800"},
+        ["seeds.sources.0.licence", "not printable"],
+    ),
+    (f"{CAMPAIGN}.prompts", ["\ud800"], [f"{CAMPAIGN}.prompts.0"]),
     ("sedes", {}, ["sedes", "not a known key", "seeds"]),
     ("ranking.probe_steps", [1, 5], ["ranking.probe_steps", "[1, 5]", "above ranking.baseline_step, which is 1"]),
     ("ranking.probe_steps", ["5"], ["ranking.probe_steps.0", '"5"', "whole numbers"]),
@@ -99,6 +106,19 @@ def test_a_missing_key_is_named(default_params: dict[str, Any], key: str) -> Non
         params.check(content)
 
 
+@pytest.mark.parametrize("key", [1, None, True, 1.5, ("a", "b")])
+@pytest.mark.parametrize("block", [[], ["ranking"], ["campaigns"], ["campaigns", "simulated-replica", "config"]])
+def test_a_key_that_is_no_text_is_named(default_params: dict[str, Any], block: list[str], key: Any) -> None:
+    content = holder = copy.deepcopy(default_params)
+    for part in block:
+        holder = holder[part]
+    holder[key] = 3
+    with pytest.raises(
+        UserError, match=rf"params\.yaml: .*{re.escape('1' if key is True else str(key))} is .*; allowed: "
+    ):
+        params.check(content)
+
+
 @pytest.mark.parametrize("content", [None, [], "text", 3])
 def test_a_file_that_is_no_mapping_is_refused(content: Any) -> None:
     with pytest.raises(UserError, match=r"the file is .*; allowed: a block with the keys active, seeds"):
@@ -108,7 +128,9 @@ def test_a_file_that_is_no_mapping_is_refused(content: Any) -> None:
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.just("active"), inner),
+        lambda inner: (
+            st.lists(inner) | st.dictionaries(st.text() | st.just("active") | st.integers() | st.none(), inner)
+        ),
     ),
     st.sampled_from(["active", "seeds", "campaigns", "ranking", f"{CAMPAIGN}.config", "seeds.sources", "previews"]),
 )

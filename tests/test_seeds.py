@@ -1,6 +1,7 @@
 """Seeds: measured, chosen to differ, and refused by name where they cannot serve."""
 
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,8 @@ def test_bad_candidates_are_converted_or_refused_by_name(own_images: Path) -> No
     (own_images / "below").mkdir()
     save(own_images / "below/plain.png", other)
     save(own_images / "花 <script>.png", photograph.rotate(180))
+    save(own_images / os.fsdecode(b"caf\xe9.png"), photograph.rotate(90))  # a name that is not UTF-8
+    (own_images / "gone.png").symlink_to("nowhere")
 
     assert main(["select_seeds"]) == 0
     table = tables.read(paths.SEED_TABLE, tables.SEEDS)
@@ -184,7 +187,7 @@ def test_bad_candidates_are_converted_or_refused_by_name(own_images: Path) -> No
     for reason in ("is 1x1 pixels", "animated", "cannot be decoded", "empty file", "has the name of data/own_seeds"):
         assert reason in reasons
     usable = set(table[table["refused"].isna()]["seed"])
-    assert len(usable) == 7 and {"cmyk", "deep", "glass", "turned", "花 <script>"} <= usable
+    assert len(usable) == 8 and {"caf\ufffd", "cmyk", "deep", "glass", "turned", "花 <script>"} <= usable
     assert table["chosen"].sum() == 2 and set(table["licence"]) == {"mine"}
 
 

@@ -189,8 +189,10 @@ def _check_source(key: str, source: Source) -> None:
         source.kind
     ]
     for name in needed:
-        if not getattr(source, name):
-            raise UserError(f"params.yaml: {key}.{name} is missing or empty; allowed: {_described(Source, name)}.")
+        if not (value := getattr(source, name)) or not "".join(value).isprintable():
+            raise UserError(
+                f"params.yaml: {key}.{name} is missing, empty or not printable; allowed: {_described(Source, name)}."
+            )
     for name in foreign:
         if getattr(source, name):
             raise refusal(f"{key}.{name}", getattr(source, name), f"nothing, as {key}.kind is {source.kind}")
@@ -207,7 +209,7 @@ def _sentence(error: ValidationError) -> str:
     # pydantic names the branch of a union in the location, as in `seeds.list[str]`
     location = [part for part in first["loc"] if not str(part).endswith("]")]
     key = ".".join(map(str, location)) or "the file"
-    if first["type"] == "extra_forbidden":
+    if first["type"] in ("extra_forbidden", "invalid_key"):
         holder = _model_at(location[:-1]) or Params
         return f"params.yaml: {key} is not a known key; allowed: {', '.join(holder.model_fields)}."
     allowed = _allowed(location)

@@ -106,6 +106,9 @@ SCORERS = pa.schema(
 FAILURES = pa.schema({"image_id": _text, "metric": _text, "reason": _text, "scorer_id": _text})
 
 
+_MEND = "restore it with `dvc checkout`, or delete it to have it made again"
+
+
 def write(path: Path, schema: pa.Schema, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> None:
     """Write rows, in the order given; equal rows give equal bytes, and a killed write leaves the old file.
 
@@ -134,7 +137,11 @@ def read(path: Path, schema: pa.Schema) -> pd.DataFrame:
     except FileNotFoundError:
         raise UserError(f"{path}: no such table; make it with `dvc repro` or fetch it with `dvc pull`.") from None
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: not a whole Parquet file ({str(error).splitlines()[0].rstrip('.')}).") from None
+        raise UserError(
+            f"{path}: not a whole Parquet file ({str(error).splitlines()[0].rstrip('.')}); {_MEND}."
+        ) from None
     if table.schema.names != schema.names:
-        raise UserError(f"{path}: has the columns {', '.join(table.schema.names)}; allowed: {', '.join(schema.names)}.")
+        raise UserError(
+            f"{path}: has the columns {', '.join(table.schema.names)}; allowed: {', '.join(schema.names)}; {_MEND}."
+        )
     return table.to_pandas(types_mapper={_whole: pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}.get)

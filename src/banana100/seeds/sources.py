@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import os
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,5 +65,10 @@ def _directory(source: Source) -> Iterator[Candidate]:
     if not files:
         raise UserError(f"{folder}: no image file; allowed: {', '.join(sorted(IMAGE_SUFFIXES))}.")
     for file in files:
-        name = unicodedata.normalize("NFC", file.stem)
-        yield Candidate(name, "directory", file.as_posix(), source.licence, file)
+        name = unicodedata.normalize("NFC", _readable(file.stem))
+        yield Candidate(name, "directory", _readable(file.as_posix()), source.licence, file)
+
+
+def _readable(name: str) -> str:
+    """A file's name as text that can be written down; bytes that are not UTF-8 become U+FFFD."""
+    return os.fsencode(name).decode("utf-8", "replace")
