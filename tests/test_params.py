@@ -157,6 +157,11 @@ def test_a_name_is_always_one_folder(name: str) -> None:
         ("active: [nope]", "is missing"),
         (None, "no such file"),
         (b"\xff\xfe\x00", "not UTF-8"),
+        ("active: 2001-99-99", "not YAML"),
+        ("active: !!int abc", "not YAML"),
+        ("active: !!timestamp x", "not YAML"),
+        ("[" * 3000, "not YAML"),
+        ("active: &a [*a]", "allowed: "),
     ],
 )
 def test_every_stage_checks_params_first_and_touches_nothing(
@@ -196,4 +201,7 @@ def test_a_relative_store_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("BANANA100_STORE", "store")
     with pytest.raises(UserError, match=r"BANANA100_STORE is 'store'; allowed: an absolute path"):
+        paths.store()
+    monkeypatch.setenv("BANANA100_STORE", str(paths.REPLICAS.resolve() / "store"))
+    with pytest.raises(UserError, match="allowed: a path outside data/replicas"):
         paths.store()

@@ -97,6 +97,11 @@ def test_a_damaged_object_is_named_and_never_used(store: Path) -> None:
     path.unlink()
     with pytest.raises(UserError, match="missing from the store"):
         answers.image(kept.image_id)
+    for damage in (None, b"whale"):
+        if damage:
+            path.write_bytes(damage)
+        answers.put(request(), Answer(image=b"whole", model_answered="m"))  # as when pulled data is taken over
+        assert answers.image(kept.image_id) == b"whole"
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"image_id": "0"}'])
@@ -135,10 +140,13 @@ def test_a_sweep_deletes_only_what_dead_processes_left(tmp_path: Path) -> None:
     dead.wait()
     for process in (dead.pid, os.getpid()):
         (tmp_path / f".tmp-{platform.node()}-{process}-abc").write_bytes(b"half")
-    (tmp_path / ".tmp-another-host-1-abc").write_bytes(b"half")
+    # of other machines, one of whose names goes on where ours ends
+    others = {".tmp-another-host-1-abc", f".tmp-{platform.node()}-b-{dead.pid}-abc", f".tmp-{platform.node()}-7-1-abc"}
+    for name in others:
+        (tmp_path / name).write_bytes(b"half")
     files.sweep(tmp_path)
     left = {file.name for file in tmp_path.iterdir()}
-    assert left == {f".tmp-{platform.node()}-{os.getpid()}-abc", ".tmp-another-host-1-abc"}
+    assert left == {f".tmp-{platform.node()}-{os.getpid()}-abc", *others}
 
 
 def test_clearing_a_folder_spares_what_a_living_process_writes(tmp_path: Path) -> None:

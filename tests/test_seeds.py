@@ -177,17 +177,26 @@ def test_bad_candidates_are_converted_or_refused_by_name(own_images: Path) -> No
     save(own_images / "below/plain.png", other)
     save(own_images / "花 <script>.png", photograph.rotate(180))
     save(own_images / os.fsdecode(b"caf\xe9.png"), photograph.rotate(90))  # a name that is not UTF-8
+    (own_images / "twice.jpg").write_bytes(b"broken")  # a broken namesake does not cost the whole one
+    save(own_images / "twice.png", other.rotate(90))
     (own_images / "gone.png").symlink_to("nowhere")
 
     assert main(["select_seeds"]) == 0
     table = tables.read(paths.SEED_TABLE, tables.SEEDS)
     refused = dict(table.dropna(subset="refused")[["origin", "refused"]].itertuples(index=False))
-    assert {Path(origin).name for origin in refused} == {"dot.png", "moving.gif", "cut.png", "empty.jpg", "plain.png"}
+    assert {Path(origin).name for origin in refused} == {
+        "dot.png",
+        "moving.gif",
+        "cut.png",
+        "empty.jpg",
+        "plain.png",
+        "twice.jpg",
+    }
     reasons = " ".join(refused.values())
     for reason in ("is 1x1 pixels", "animated", "cannot be decoded", "empty file", "has the name of data/own_seeds"):
         assert reason in reasons
     usable = set(table[table["refused"].isna()]["seed"])
-    assert len(usable) == 8 and {"caf\ufffd", "cmyk", "deep", "glass", "turned", "花 <script>"} <= usable
+    assert len(usable) == 9 and {"caf\ufffd", "cmyk", "deep", "glass", "turned", "花 <script>"} <= usable
     assert table["chosen"].sum() == 2 and set(table["licence"]) == {"mine"}
 
 
@@ -197,7 +206,7 @@ def test_too_few_usable_candidates_are_told_with_their_reasons(
     save(own_images / "tiny.png", Image.new("RGB", (20, 20)))
     assert main(["select_seeds"]) == 2
     sentence = capsys.readouterr().err
-    assert "seeds.count is 2; allowed: at most 0" in sentence and "tiny is 20x20 pixels" in sentence
+    assert "seeds.count is 2; allowed: at most 0" in sentence and "'tiny' is 20x20 pixels" in sentence
     assert not paths.SEEDS.exists()
 
 

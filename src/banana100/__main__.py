@@ -4,6 +4,8 @@ import os
 import sys
 from pathlib import Path
 
+_RESTARTED = "_BANANA100_RESTARTED"
+
 
 def _run_the_code_dvc_hashed() -> None:
     """Restart with `./src` first on the path when the installed package is another checkout's.
@@ -13,15 +15,24 @@ def _run_the_code_dvc_hashed() -> None:
     """
     source = Path.cwd() / "src"
     here = Path(__file__).resolve().parents[1]
-    if (source / "banana100" / "__main__.py").is_file() and source.resolve() != here:
-        path = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
-        os.execve(
-            sys.executable, [sys.executable, "-m", "banana100", *sys.argv[1:]], {**os.environ, "PYTHONPATH": path}
+    if not (source / "banana100" / "__main__.py").is_file() or source.resolve() == here:
+        return
+    if os.environ.get(_RESTARTED) == str(source):  # PYTHONPATH cannot hold it
+        sys.exit(
+            f"banana100: {source} cannot be put on Python's path; use a folder without {os.pathsep!r} in its name."
         )
+    path = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "banana100", *sys.argv[1:]]
+    os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": path, _RESTARTED: str(source)})
+
+
+def main() -> int:
+    """Run one command with the right code; returns the exit code."""
+    _run_the_code_dvc_hashed()
+    from banana100.cli import main as run  # noqa: PLC0415  not before the code is known to be the right one
+
+    return run()
 
 
 if __name__ == "__main__":
-    _run_the_code_dvc_hashed()
-    from banana100.cli import main
-
     sys.exit(main())

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import re
 import tempfile
 from collections.abc import Collection
 from contextlib import suppress
@@ -43,12 +44,13 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False, aside: P
         raise
     if durable:
         _flush_folder(path.parent)
+        _flush_folder(path.parent.parent)  # which may have got a new folder
 
 
 def sweep(aside: Path) -> None:
     """Delete the unfinished files that killed processes of this machine left in `aside`."""
-    for temporary in aside.glob(f".tmp-{platform.node()}-*"):
-        if not _is_being_written(temporary):
+    for temporary in aside.glob(".tmp-*"):
+        if _writer(temporary) and not _is_being_written(temporary):
             temporary.unlink(missing_ok=True)
 
 
@@ -74,14 +76,19 @@ def keep_only(folder: Path, wanted: Collection[Path]) -> None:
 
 def _is_being_written(file: Path) -> bool:
     """Whether `file` is an unfinished one of `write_atomically` whose process lives on this machine."""
-    prefix = f".tmp-{platform.node()}-"
-    if not file.name.startswith(prefix):
-        return False
-    process = int(file.name.removeprefix(prefix).split("-")[0])
+    process = _writer(file)
     try:
-        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE  # killed, but nobody has asked how it ended
+        return (
+            process is not None and psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+        )  # killed, but nobody has asked how it ended
     except psutil.NoSuchProcess:
         return False
+
+
+def _writer(file: Path) -> int | None:
+    """The process of this machine that made an unfinished file; None for any other file."""
+    match = re.fullmatch(rf"\.tmp-{re.escape(platform.node())}-(\d+)-[^-]+", file.name)
+    return int(match[1]) if match else None
 
 
 def _flush_folder(folder: Path) -> None:

@@ -142,6 +142,8 @@ def _to_eight_bits(image: Image.Image) -> Image.Image:
 
 def _to_srgb(image: Image.Image) -> Image.Image:
     profile = image.info.get("icc_profile")
+    if image.mode == "P" and "transparency" not in image.info:
+        image = image.convert("RGB")
     if "A" in image.getbands() or "transparency" in image.info:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")

@@ -128,6 +128,8 @@ def load(path: Path = paths.PARAMS) -> Params:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark else "somewhere"
         raise UserError(f"{path}: not YAML at {where} ({getattr(error, 'problem', None) or 'unreadable'}).") from None
+    except (ValueError, AttributeError, RecursionError) as error:  # PyYAML's own words for odd dates, tags, depths
+        raise UserError(f"{path}: not YAML that can be read ({str(error).splitlines()[0]}).") from None
     return check(content)
 
 
@@ -246,5 +248,8 @@ def _described(model: type[BaseModel], field: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, TypeError, RecursionError):  # refers to itself, or has keys that JSON lacks
+        text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

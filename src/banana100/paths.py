@@ -80,5 +80,8 @@ def _user_folder(variable: str, name: str) -> Path:
             raise UserError(
                 f"environment: {variable} is {value!r}; allowed: an absolute path, as clones and experiments share it."
             )
+        for output in (SEEDS, REPLICAS, PREVIEWS, LINEAGE, SCORES, RANKING.parent):
+            if folder.resolve().is_relative_to(output.resolve()):
+                raise UserError(f"environment: {variable} is {value!r}; allowed: a path outside {output}, an output.")
         return folder
     return platformdirs.user_data_path("banana100", appauthor=False) / name

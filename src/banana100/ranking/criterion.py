@@ -41,17 +41,19 @@ def judge_metrics(chains: pd.DataFrame) -> pd.DataFrame:
     """Sum the chains up to one row a metric.
 
     Returns:
-        Columns metric, consistent (every chain judged passes, and at least one was judged), chains (judged), failures
-        (judged and not passed), not_judged, tau (mean over chains); the most consistent metrics first.
+        Columns metric, consistent (every chain was judged and passes), chains (judged), failures (judged and not
+        passed), not_judged, tau (mean over chains); consistent metrics first, then by failures.
     """
     judged = chains[chains["not_judged"].isna()]
     passed = judged.groupby("metric")["passes"].agg(["size", "sum"])
     table = chains.groupby("metric").agg(not_judged=("not_judged", "count"), tau=("tau", "mean")).join(passed)
     table["chains"] = table["size"].fillna(0).astype(int)
     table["failures"] = table["chains"] - table["sum"].fillna(0).astype(int)
-    table["consistent"] = (table["failures"] == 0) & (table["chains"] > 0)
+    table["consistent"] = (table["failures"] == 0) & (table["not_judged"] == 0)
     columns = ["metric", "consistent", "chains", "failures", "not_judged", "tau"]
-    return table.reset_index()[columns].sort_values(["failures", "tau", "metric"], ignore_index=True)
+    order = ["consistent", "failures", "not_judged", "tau", "metric"]
+    ascending = [False, True, True, True, True]
+    return table.reset_index()[columns].sort_values(order, ascending=ascending, ignore_index=True)
 
 
 def _obstacle(chain: pd.DataFrame, steps: Sequence[int]) -> str | None:

@@ -107,22 +107,34 @@ class AnswerStore:
         self._note("asked", request)
 
     def put(self, request: Request, answer: Answer) -> StoredAnswer:
-        """Keep an answer for good: first its image, then the record that names it.
+        """Keep an answer for good: first its image, then the record that names it. Hold a `claim` meanwhile.
 
         Returns:
             What the store now holds; an answer that was already there stays.
         """
-        if kept := self.get(request):
+        image_id = sha256_of(answer.image)
+        kept = self.get(request)
+        if not kept or kept.image_id == image_id:
+            self._keep_object(image_id, answer.image)
+        if kept:
             self._note("stored again", request)
             return kept
-        image_id = sha256_of(answer.image)
-        if not self._object_path(image_id).exists():
-            self._write(self._object_path(image_id), answer.image)
         record = {key: value for key, value in asdict(answer).items() if key != "image"}
         content = {"request": asdict(request), "image_id": image_id, "answer": record}
         self._write(self._answer_path(request.id), json.dumps(content, ensure_ascii=False, indent=1).encode())
         self._note("stored", request)
         return StoredAnswer(image_id, record)
+
+    def holds(self, request: Request) -> bool:
+        """Whether both the answer to `request` and its image are there."""
+        answer = self.get(request)
+        return answer is not None and self._object_path(answer.image_id).exists()
+
+    def _keep_object(self, image_id: str, data: bytes) -> None:
+        """Write an object unless a whole one is there; a damaged one is mended."""
+        path = self._object_path(image_id)
+        if not path.exists() or path.read_bytes() != data:
+            self._write(path, data)
 
     def journal(self) -> list[dict[str, Any]]:
         """The journal's lines, oldest first: what was asked and stored, when and by which process."""

@@ -45,12 +45,13 @@ def adopt(store: AnswerStore) -> int:
     adopted = 0
     for row in tables.read(paths.REQUESTS_TABLE, tables.REQUESTS).to_dict("records"):
         request = _request_of(row)
-        if request.id != row["request_id"] or request.id not in found.index or store.get(request):
+        if request is None or request.id != row["request_id"] or request.id not in found.index or store.holds(request):
             continue
         path = Path(found.loc[[request.id], "path"].iloc[0])
         if path.is_file() and sha256_of(data := path.read_bytes()) == row["image_id"]:
             facts = {name: _plain(row[name]) for name in Answer.__dataclass_fields__ if name != "image"}
-            store.put(request, Answer(image=data, **facts))
+            with store.claim(request):
+                store.put(request, Answer(image=data, **facts))
             adopted += 1
     return adopted
 
@@ -122,9 +123,13 @@ def _lay_out(chain: Chain, step: int, image_id: str, data: bytes, request: Reque
     }
 
 
-def _request_of(row: dict[str, Any]) -> Request:
+def _request_of(row: dict[str, Any]) -> Request | None:
+    """The request of a row of the requests table; None where the row is damaged."""
     fields = {name: _plain(row[name]) for name in Request.__dataclass_fields__}
-    return Request(**fields | {"config": json.loads(row["config"])})
+    try:
+        return Request(**fields | {"config": json.loads(row["config"])})
+    except (TypeError, ValueError):
+        return None
 
 
 def _plain(value: Any) -> Any:

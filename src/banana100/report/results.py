@@ -36,7 +36,9 @@ class Results:
         kind = f"{chains} simulated chains" if simulated == chains else f"{chains} chains"
         if 0 < simulated < chains:
             kind += f", {simulated} of them simulated"
-        return f"Of {self.summary['metrics']} metrics {names} scored the degraded images lower on every one of {kind}."
+        return (
+            f"Of {self.summary['metrics']} metrics {names} scored the degraded images as worse on every one of {kind}."
+        )
 
 
 def read() -> Results:
@@ -51,7 +53,7 @@ def read() -> Results:
         return Results(summary, verdicts, chains, pd.read_parquet(paths.CHAIN_CURVES_TABLE))
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}: no such file; make it with `dvc repro` or fetch it: dvc pull.") from None
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, TypeError, OSError) as error:
         raise UserError(f"{paths.RANKING.parent}: damaged ({error}); make it again with `dvc repro rank`.") from None
 
 

@@ -14,7 +14,7 @@ def run(params: Params) -> None:
         UserError: there is no finished run to show.
     """
     found = results.read()
-    base, probes = params.ranking.baseline_step, ", ".join(map(str, params.ranking.probe_steps))
+    probes = ", ".join(c.removeprefix("change_") for c in found.chains.columns if c.startswith("change_"))
     columns = {"metric": "metric", "consistent": "consistent?", "failures": "failures", "chains": "chains"}
     columns |= {"not_judged": "not judged", "tau": "tau"}
     table = found.verdicts[list(columns)].assign(
@@ -24,5 +24,7 @@ def run(params: Params) -> None:
         tabulate(table.to_dict("split")["data"], ["metric", "consistent?", "failures", "chains", "not judged", "tau"])
     )
     print(f"\n{found.headline}")
-    print(f"A chain fails where a step of {probes} does not score below step {base}; tau -1 falls with every step.")
+    print(
+        f"A chain fails where a step of {probes} does not score below the baseline step; tau -1 falls with every step."
+    )
     print(f"Report: {paths.REPORT_PAGE.resolve().as_uri()}")

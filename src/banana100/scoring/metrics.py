@@ -13,7 +13,9 @@ from pyiqa.archs import brisque_arch
 from pyiqa.matlab_utils import imresize
 from pyiqa.utils.color_util import to_y_channel
 
+from banana100 import images
 from banana100.catalogue import METRICS
+from banana100.errors import UserError
 from banana100.files import sha256_of
 from banana100.images import Pixels
 from banana100.lineage.identity import identity
@@ -24,6 +26,10 @@ PREPROCESSING = "8-bit sRGB as a person sees it (banana100.images.decode), divid
 # The same CPU kernels on every x86-64 processor: by default MKL and PyTorch choose by vendor and vector width, which
 # moves NIQE by 0.001. Costs about a seventh of the speed of light metrics. Read when torch is imported.
 KERNELS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
+
+
+# The machine's limit, not the image's: it must not be published as a failure of the metric.
+_NO_MEMORY = "metric {}: out of memory; run again, with fewer workers in BANANA100_WORKERS."
 
 
 class MetricError(Exception):
@@ -69,7 +75,7 @@ class PyiqaMetric:
         options = {"pretrained_model_path": parameters.for_pyiqa(file)} if file else {}
         model = pyiqa.create_metric(name, device="cpu", **options)
         self._net = model.net.eval()
-        source = inspect.getsourcefile(type(self._net))
+        sources = [inspect.getsourcefile(module) for module in (type(self._net), type(self), parameters, images)]
         scorer = {
             "metric": name,
             "higher_is_better": not model.lower_better,
@@ -82,7 +88,7 @@ class PyiqaMetric:
             "precision": self.precision,
             "kernels": " ".join(f"{name}={value}" for name, value in KERNELS.items()),
             "decimals": self._row.decimals,
-            "source_sha256": sha256_of(Path(source or "").read_bytes()),
+            "source_sha256": sha256_of(b"".join(Path(source or "").read_bytes() for source in sources)),
         }
         self.scorer = {"scorer_id": identity(scorer)} | scorer
 
@@ -96,7 +102,11 @@ class PyiqaMetric:
             with torch.inference_mode(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 score = float(self._raw(tensor).reshape(1))
+        except MemoryError:
+            raise UserError(_NO_MEMORY.format(self.scorer["metric"])) from None
         except (RuntimeError, AssertionError, ValueError, IndexError, ZeroDivisionError) as error:
+            if "allocate memory" in str(error) or isinstance(error, torch.OutOfMemoryError):
+                raise UserError(_NO_MEMORY.format(self.scorer["metric"])) from None
             # flat images: singular covariances and empty selections surface as any of these
             raise MetricError(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}") from None
         if not math.isfinite(score):

@@ -34,7 +34,8 @@ def run(params: Params) -> None:
     examined = _examine_all(found, params.seeds)
     usable = [candidate for candidate in examined if candidate.png]
     if len(usable) < params.seeds.count:
-        refused = "; ".join(f"{c.row['seed']} {c.row['refused']}" for c in examined if not c.png)
+        reasons = [f"{c.row['seed']!r} {c.row['refused']}" for c in examined if not c.png]
+        refused = "; ".join(reasons[:8] + ["…"] * (len(reasons) > 8))
         raise UserError(
             f"params.yaml: seeds.count is {params.seeds.count}; allowed: at most {len(usable)}, the number of usable "
             f"candidates{f' (refused: {refused})' if refused else ''}."
@@ -53,7 +54,8 @@ def _examine_all(found: list[Candidate], params: SeedParams) -> list[_Examined]:
     examined = []
     for candidate in progress(found, total=len(found), what="measure candidates", unit="image"):
         examined.append(_examine(candidate, params.size, taken.get(candidate.seed.casefold())))
-        taken.setdefault(candidate.seed.casefold(), candidate.origin)  # some file systems ignore case
+        if examined[-1].png:
+            taken[candidate.seed.casefold()] = candidate.origin  # some file systems ignore case
     return examined
 
 
