@@ -77,10 +77,11 @@ def keep_only(folder: Path, wanted: Collection[Path]) -> None:
 def _is_being_written(file: Path) -> bool:
     """Whether `file` is an unfinished one of `write_atomically` whose process lives on this machine."""
     process = _writer(file)
+    if process is None:
+        return False
     try:
-        return (
-            process is not None and psutil.Process(process).status() != psutil.STATUS_ZOMBIE
-        )  # killed, but nobody has asked how it ended
+        # a zombie was killed, but nobody has asked how it ended
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 

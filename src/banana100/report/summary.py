@@ -15,11 +15,8 @@ def run(params: Params) -> None:
     """
     found = results.read()
     probes = ", ".join(c.removeprefix("change_") for c in found.chains.columns if c.startswith("change_"))
-    columns = {"metric": "metric", "consistent": "consistent?", "failures": "failures", "chains": "chains"}
-    columns |= {"not_judged": "not judged", "tau": "tau"}
-    table = found.verdicts[list(columns)].assign(
-        consistent=found.verdicts["consistent"].map({True: "yes", False: "no"})
-    )
+    columns = ["metric", "consistent", "failures", "chains", "not_judged", "tau"]
+    table = found.verdicts[columns].assign(consistent=found.verdicts["consistent"].map({True: "yes", False: "no"}))
     print(
         tabulate(table.to_dict("split")["data"], ["metric", "consistent?", "failures", "chains", "not judged", "tau"])
     )

@@ -28,10 +28,6 @@ PREPROCESSING = "8-bit sRGB as a person sees it (banana100.images.decode), divid
 KERNELS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
 
 
-# The machine's limit, not the image's: it must not be published as a failure of the metric.
-_NO_MEMORY = "metric {}: out of memory; run again, with fewer workers in BANANA100_WORKERS."
-
-
 class MetricError(Exception):
     """An image that a metric cannot score; the message is a clause that says why."""
 
@@ -102,11 +98,11 @@ class PyiqaMetric:
             with torch.inference_mode(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 score = float(self._raw(tensor).reshape(1))
-        except MemoryError:
-            raise UserError(_NO_MEMORY.format(self.scorer["metric"])) from None
-        except (RuntimeError, AssertionError, ValueError, IndexError, ZeroDivisionError) as error:
-            if "allocate memory" in str(error) or isinstance(error, torch.OutOfMemoryError):
-                raise UserError(_NO_MEMORY.format(self.scorer["metric"])) from None
+        except (MemoryError, RuntimeError, AssertionError, ValueError, IndexError, ZeroDivisionError) as error:
+            if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "allocate memory" in str(error):
+                # the machine's limit, not the image's: it must not be published as a failure of the metric
+                message = "out of memory; run again, with fewer workers in BANANA100_WORKERS."
+                raise UserError(f"metric {self.scorer['metric']}: {message}") from None
             # flat images: singular covariances and empty selections surface as any of these
             raise MetricError(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}") from None
         if not math.isfinite(score):
