@@ -14,6 +14,8 @@ import pytest
 import yaml
 from hypothesis import settings
 
+from banana100.files import sha256_of
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # Speed is for benchmarks; shared machines stall now and then.
@@ -26,6 +28,14 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty store, so that no test sees the user's or another test's."""
     folder = tmp_path / "store"
     monkeypatch.setenv("BANANA100_STORE", str(folder))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def weights_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of weights, so that no test uses or changes the user's."""
+    folder = tmp_path / "weights"
+    monkeypatch.setenv("BANANA100_WEIGHTS", str(folder))
     return folder
 
 
@@ -53,6 +63,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_params: dict[
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "params.yaml").write_text(yaml.safe_dump(small_params, allow_unicode=True))
+    (folder / "data").mkdir()
+    shutil.copy2(ROOT / "data" / "weights.lock.yaml", folder / "data")
     monkeypatch.chdir(folder)
     return folder
 
@@ -87,7 +99,8 @@ class Clone:
         variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables['PATH']}"
         identity = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org"}
         identity |= {"GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}
-        return variables | identity | {"BANANA100_STORE": str(self.store)}
+        folders = {"BANANA100_STORE": str(self.store), "BANANA100_WEIGHTS": str(self.store.parent / "weights")}
+        return variables | identity | folders
 
     def __call__(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command in the clone; its output is in the failure message."""
@@ -125,3 +138,39 @@ def photograph() -> np.ndarray:
     from skimage import data
 
     return np.ascontiguousarray(data.astronaut()[40:168, 150:278])
+
+
+class RandomNetworks:
+    """Real architectures with seeded random weights in the weights folder; their scores mean nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        import torch
+        from pyiqa.archs.cnniqa_arch import CNNIQA
+        from pyiqa.archs.musiq_arch import MUSIQ
+
+        self.lock = {}
+        (folder / "hub" / "pyiqa").mkdir(parents=True)
+        untrained = {
+            "CNNIQA_koniq10k-e6f14c91.pth": lambda: {"params": CNNIQA(pretrained=None).state_dict()},
+            "musiq_koniq_ckpt-e95806b9.pth": lambda: MUSIQ(pretrained=False).state_dict(),
+        }
+        for name, content in untrained.items():
+            torch.manual_seed(1)
+            path = folder / "hub" / "pyiqa" / name
+            torch.save(content(), path)
+            self.lock[f"pyiqa/{name}"] = {"sha256": sha256_of(path.read_bytes()), "bytes": path.stat().st_size}
+
+    def score(self, jobs: list[Any], scorers: list[Any], batch: int) -> dict[tuple[str, str], float | None]:
+        """Scores by image and metric, through the engine."""
+        from banana100.scoring import engine
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("BANANA100_BATCH", str(batch))
+            found = [score for some in engine.score(jobs, {one.metric: one for one in scorers}) for score in some]
+        return {(score.image_id, score.metric): score.score for score in found}
+
+
+@pytest.fixture
+def random_networks(weights_folder: Path) -> RandomNetworks:
+    """cnniqa and musiq with random weights, and the lock that pins them."""
+    return RandomNetworks(weights_folder)

@@ -77,7 +77,7 @@ def test_a_storm_of_kills_ends_with_the_same_outputs(undisturbed: Any, stage: st
         if stage == "replicate":
             shutil.rmtree(clone.store)
         else:
-            for file in clone.store.glob("scores.sqlite*"):
+            for file in clone.store.glob("scores*.sqlite3*"):
                 file.unlink()
         for output in OUTPUTS[stage]:
             shutil.rmtree(clone.folder / output)

@@ -171,6 +171,7 @@ def scored(project: Any, small_params: dict[str, Any], set_params: Any) -> dict[
     tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, requests)
     scorers = [{"scorer_id": f"s-{m}", "metric": m, "higher_is_better": m == "entropy"} for m in by_metric]
     tables.write(paths.SCORERS_TABLE, tables.SCORERS, scorers)
+    tables.write(paths.FAILURES_TABLE, tables.FAILURES, [])
     for metric, values in by_metric.items():
         rows = [
             {"image_id": f"{seed}{step}", "metric": metric, "score": values[index][step], "scorer_id": f"s-{metric}"}
@@ -183,8 +184,9 @@ def scored(project: Any, small_params: dict[str, Any], set_params: Any) -> dict[
 def test_the_stage_writes_scalars_under_stable_names(scored: dict[str, Any]) -> None:
     assert main(["rank"]) == 0
     ranking = json.loads(paths.RANKING.read_text())
-    assert ranking["summary"] == {"metrics": 4, "consistent": 1, "chains": 2, "simulated_chains": 2}
-    fields = {"consistent": True, "failures": 0, "chains": 2, "not_judged": 0, "tau": -1.0}
+    summary = {"metrics": 4, "consistent": 1, "failed_scores": 0, "chains": 2, "simulated_chains": 2}
+    assert ranking["summary"] == summary
+    fields = {"consistent": True, "failures": 0, "chains": 2, "not_judged": 0, "failed_scores": 0, "tau": -1.0}
     assert ranking["ranking"]["niqe"] == fields
     assert ranking["ranking"]["piqe"] == fields | {"consistent": False, "failures": 1, "tau": 0.0}
     assert ranking["ranking"]["entropy"] == fields | {"consistent": False, "failures": 2, "tau": 1.0}
@@ -221,6 +223,40 @@ def test_scores_of_a_strange_scorer_are_refused(scored: dict[str, Any], capsys: 
     tables.write(paths.scores("niqe"), tables.SCORES, rows)
     assert main(["rank"]) == 2
     assert "scores of an unknown scorer another" in capsys.readouterr().err
+    assert not paths.RANKING.exists()
+
+
+def drop_score(metric: str, image_id: str) -> None:
+    rows = tables.read(paths.scores(metric), tables.SCORES)
+    tables.write(paths.scores(metric), tables.SCORES, rows[rows["image_id"] != image_id])
+
+
+def test_failed_scores_are_counted_wherever_they_fall(
+    scored: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    drop_score("niqe", "a0")  # the criterion does not look at the seed: the chain passes all the same
+    drop_score("piqe", "b3")
+    failures = [
+        {"image_id": image_id, "metric": metric, "reason": "flat", "scorer_id": f"s-{metric}"}
+        for metric, image_id in (("niqe", "a0"), ("piqe", "b3"))
+    ]
+    tables.write(paths.FAILURES_TABLE, tables.FAILURES, failures)
+    assert main(["rank"]) == 0
+    ranking = json.loads(paths.RANKING.read_text())
+    assert ranking["summary"]["failed_scores"] == 2
+    niqe, piqe = ranking["ranking"]["niqe"], ranking["ranking"]["piqe"]
+    assert (niqe["consistent"], niqe["not_judged"], niqe["failed_scores"]) == (True, 0, 1)
+    assert (piqe["consistent"], piqe["not_judged"], piqe["failed_scores"]) == (False, 1, 1)
+    assert main(["summary"]) == 0
+    assert "2 scores failed; data/scores/failures.parquet tells which and why" in capsys.readouterr().out
+
+
+def test_a_score_missing_without_a_reason_is_not_passed_over(
+    scored: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    drop_score("niqe", "a0")
+    assert main(["rank"]) == 2
+    assert "1 scores are missing without a reason, the first by niqe of image a0" in capsys.readouterr().err
     assert not paths.RANKING.exists()
 
 

@@ -1,4 +1,4 @@
-"""Scores: genuine values, the same however they are computed, failures as rows."""
+"""Stage score: the same tables however they are computed, failures as rows, nothing computed twice."""
 
 import io
 import random
@@ -7,94 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyiqa
 import pytest
-import torch
 from PIL import Image
+from skimage.metrics import peak_signal_noise_ratio
 
-from banana100 import catalogue, images, paths
+from banana100 import images, paths
 from banana100.cli import main
-from banana100.errors import UserError
 from banana100.files import sha256_of
 from banana100.lineage import tables
-from banana100.scoring import engine, parameters
-from banana100.scoring.engine import ImageFile
-from banana100.scoring.metrics import MetricError, load
-from banana100.scoring.store import ScoreStore
+from banana100.scoring import weights
+from banana100.scoring.scorers import scorer
+from banana100.scoring.store import Result, ScoreStore
 
-CALIBRATION = Path(pyiqa.__file__).parents[1] / "ResultsCalibra" / "dist_dir"
-SHARED_WEIGHTS = Path(__file__).resolve().parents[2] / "shared" / "weights"
-
-# pyiqa's own published scores of the five TID2013 images that ship in its wheel (ResultsCalibra, columns "ours");
-# tolerances: niqe 0.003 (other builds of SVD and resize), brisque 0.01 (support vectors in float32 there).
-PUBLISHED = {
-    "niqe": ([15.6538, 3.6549, 3.2342, 3.1922, 9.0722], 3e-3),
-    "brisque": ([94.6443, -0.1068, 1.0732, 5.1447, 66.8415], 1e-2),
-    "piqe": ([100.0, 21.6243, 35.8646, 41.1471, 76.9485], 2e-4),
-    "entropy": ([6.9511, 6.9661, 7.5309, 7.5565, 5.7629], 1e-4),
-}
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_metric_gives_the_published_values(name: str) -> None:
-    files = sorted(CALIBRATION.glob("*.bmp"), key=lambda file: file.name.lower())
-    assert [file.name[:3].upper() for file in files] == ["I03", "I04", "I06", "I08", "I19"]
-    metric = load(name)
-    values, tolerance = PUBLISHED[name]
-    assert [metric(images.decode(file.read_bytes())) for file in files] == pytest.approx(values, abs=tolerance)
-
-
-def test_every_metric_of_the_catalogue_is_checked_against_published_values() -> None:
-    assert set(PUBLISHED) == set(catalogue.METRICS)
-
-
-@pytest.mark.skipif(not SHARED_WEIGHTS.is_dir(), reason="no folder of genuine weights beside the project")
-@pytest.mark.parametrize(
-    ("name", "file"), [("niqe", "niqe_modelparameters.mat"), ("brisque", "brisque_svm_weights.pth")]
-)
-def test_packaged_parameters_score_as_the_authors_files_do(name: str, file: str, photograph: np.ndarray) -> None:
-    original = pyiqa.create_metric(name, device="cpu", pretrained_model_path=str(SHARED_WEIGHTS / file)).net
-    tensor = torch.tensor(photograph).permute(2, 0, 1)[None]
-    # pyiqa runs BRISQUE's support vectors in float32, whose coefficients of +-1024 cancel to about 0.01
-    tolerance = {"niqe": 1e-4, "brisque": 2e-2}[name]
-    assert load(name)(photograph) == pytest.approx(float(original(tensor.float() / 255)), abs=tolerance)
-
-
-def test_direction_comes_from_pyiqa() -> None:
-    directions = {name: load(name).scorer["higher_is_better"] for name in catalogue.METRICS}
-    assert directions == {"brisque": False, "entropy": True, "niqe": False, "piqe": False}
-
-
-def test_a_scorer_is_known_by_all_that_decides_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = load("niqe").scorer
-    assert first == load("niqe").scorer
-    monkeypatch.setattr(pyiqa, "__version__", "0.1.17")
-    assert load("niqe").scorer["scorer_id"] != first["scorer_id"]
-
-
-def test_other_parameters_under_the_same_name_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    package = tmp_path / "other_svm"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "allmodel").write_text("svm_type epsilon_svr\nSV\n1 1:0\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    file = catalogue.PackagedFile("other_svm", "other-svm", "allmodel", "?", sha256="0" * 64)
-    with pytest.raises(UserError, match=r"allmodel of package other-svm: sha256 is .*; allowed: 0000"):
-        parameters.for_pyiqa(file)
-    missing = catalogue.PackagedFile("no_such_package", "no-such", "allmodel", "?", sha256="0" * 64)
-    with pytest.raises(UserError, match="not found in package no-such"):
-        parameters.for_pyiqa(missing)
-
-
-def test_flat_and_small_images_are_failures_with_a_reason() -> None:
-    with pytest.raises(MetricError, match="LinAlgError"):
-        load("niqe")(np.full((128, 128, 3), 128, np.uint8))
-    for name, side in (("niqe", 95), ("brisque", 31), ("piqe", 15)):
-        with pytest.raises(MetricError, match=f"is 300x{side} pixels; the shorter side must be {side + 1} at least"):
-            load(name)(np.zeros((side, 300, 3), np.uint8))
-
-
-# --- the stage
+OFFLINE = ["brisque", "entropy", "niqe", "piqe"]
+DRIFT = ["gmsd", "psnr", "ssim"]
 
 
 @pytest.fixture
@@ -108,35 +34,102 @@ def output(folder: Path) -> dict[str, str]:
     return {file.name: sha256_of(file.read_bytes()) for file in sorted((folder / paths.SCORES).iterdir())}
 
 
+def replace_images(contents: list[bytes]) -> list[str]:
+    """Put other bytes in the place of the first images; returns their ids."""
+    table = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
+    for row, data in zip(table.index[table["step"] > 0], contents, strict=False):
+        Path(table.loc[row, "path"]).write_bytes(data)
+        table.loc[row, "image_id"] = sha256_of(data)
+        try:
+            header = images.read_header(data)
+            table.loc[row, ["width", "height"]] = header.width, header.height
+        except images.ImageError:
+            pass
+    tables.write(paths.IMAGES_TABLE, tables.IMAGES, table)
+    return [sha256_of(data) for data in contents]
+
+
 def test_every_image_gets_every_score_once(replicated: Path) -> None:
     assert main(["score"]) == 0
-    wanted = set(tables.read(paths.IMAGES_TABLE, tables.IMAGES)["image_id"])
+    lineage = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
     scorers = tables.read(paths.SCORERS_TABLE, tables.SCORERS).set_index("metric")
-    assert set(scorers.index) == {"brisque", "entropy", "niqe", "piqe"}
-    for metric, scorer in scorers.iterrows():
-        table = tables.read(paths.scores(str(metric)), tables.SCORES)
-        assert set(table["image_id"]) == wanted and table["image_id"].is_monotonic_increasing
-        assert table["score"].notna().all() and (table["scorer_id"] == scorer["scorer_id"]).all()
+    assert list(scorers.index) == sorted(OFFLINE + DRIFT)
+    for metric in OFFLINE:
+        table = tables.read(paths.scores(metric), tables.SCORES)
+        assert set(table["image_id"]) == set(lineage["image_id"]) and table["image_id"].is_monotonic_increasing
+        assert table["score"].notna().all() and set(table["scorer_id"]) == {scorers.loc[metric, "scorer_id"]}
     assert tables.read(paths.FAILURES_TABLE, tables.FAILURES).empty
 
 
-def test_scores_do_not_depend_on_workers_order_or_resuming(
+def test_drift_compares_every_image_with_the_seed_of_its_chain(replicated: Path) -> None:
+    assert main(["score"]) == 0
+    lineage = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
+    drift = tables.read(paths.DRIFT_TABLE, tables.DRIFT).set_index(["metric", "image_id", "reference_id"])["score"]
+    assert len(drift) == 3 * (lineage["step"] > 0).sum()
+    for _, chain in lineage.groupby(["campaign", "seed", "repeat"]):
+        seed, *replicas = chain.sort_values("step").to_dict("records")
+        for replica in replicas:
+            pixels = [images.decode(Path(row["path"]).read_bytes()) for row in (seed, replica)]
+            expected = peak_signal_noise_ratio(*pixels)
+            assert drift["psnr", replica["image_id"], seed["image_id"]] == pytest.approx(expected, abs=1e-3)
+        scores = [drift["psnr", replica["image_id"], seed["image_id"]] for replica in replicas]
+        assert scores[0] > scores[-1]
+
+
+def test_a_reference_of_another_size_is_resampled_to_the_images(replicated: Path) -> None:
+    row = tables.read(paths.IMAGES_TABLE, tables.IMAGES).query("step == 0").iloc[0]
+    seed = Image.open(row["path"])
+    larger = images.encode_png(np.asarray(seed.resize((120, 144), Image.Resampling.LANCZOS)))
+    wanted = replace_images([larger])[0]
+    assert main(["score"]) == 0
+    drift = tables.read(paths.DRIFT_TABLE, tables.DRIFT).set_index(["image_id", "metric"])["score"][wanted]
+    assert drift["psnr"] > 60 and drift["ssim"] == pytest.approx(1, abs=1e-3)
+
+
+def test_no_drift_is_measured_where_none_is_asked_for(
+    replicated: Path, small_params: dict[str, Any], set_params: Callable[[dict[str, Any]], None]
+) -> None:
+    small_params["scoring"]["drift"] = []
+    set_params(small_params)
+    assert main(["score"]) == 0
+    assert tables.read(paths.DRIFT_TABLE, tables.DRIFT).empty
+
+
+def test_scores_do_not_depend_on_workers_batches_engine_or_shards(
     replicated: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("BANANA100_WORKERS", "2")
+    """The same Parquet bytes by every way of computing, a flat and a broken image among them."""
+    replace_images([_png(Image.new("RGB", (96, 96), "grey")), b"no image at all"])
+    expected: dict[str, str] = {}
+    for engine in ("local", "ray", "shards"):
+        for workers in ("1", "2"):
+            for batch in ("1", "4", "7"):
+                monkeypatch.setenv("BANANA100_STORE", str(tmp_path / f"{engine}-{workers}-{batch}"))
+                monkeypatch.setenv("BANANA100_ENGINE", "ray" if engine == "ray" else "local")
+                monkeypatch.setenv("BANANA100_WORKERS", workers)
+                monkeypatch.setenv("BANANA100_BATCH", batch)
+                if engine == "shards":
+                    assert main(["score", "--shard", "2/2"]) == 0
+                    assert main(["score", "--shard", "1/2"]) == 0
+                    assert main(["score", "--merge"]) == 0
+                else:
+                    assert main(["score"]) == 0
+                expected = expected or output(replicated)
+                assert output(replicated) == expected, (engine, workers, batch)
+    assert len(expected) == len(OFFLINE) + 3
+
+
+def test_scores_do_not_depend_on_what_was_known_before(
+    replicated: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BANANA100_STORE", str(tmp_path / "whole"))
     assert main(["score"]) == 0
     expected = output(replicated)
-
-    monkeypatch.setenv("BANANA100_STORE", str(tmp_path / "one-worker"))
-    monkeypatch.setenv("BANANA100_WORKERS", "1")
-    assert main(["score"]) == 0
-    assert output(replicated) == expected
-
     # two metrics know half of the images, chance says which: the rest is computed in another order
-    known, half = ScoreStore(tmp_path / "one-worker"), ScoreStore(tmp_path / "half")
-    scorers = tables.read(paths.SCORERS_TABLE, tables.SCORERS)["scorer_id"].tolist()
-    chosen = random.Random(5).sample(sorted(known.get(scorers[0])), 7)
-    half.put((scorer, image_id, known.get(scorer)[image_id]) for scorer in scorers[:2] for image_id in chosen)
+    known, half = ScoreStore(tmp_path / "whole"), ScoreStore(tmp_path / "half")
+    ids = tables.read(paths.SCORERS_TABLE, tables.SCORERS)["scorer_id"].tolist()
+    chosen = random.Random(5).sample(sorted(known.get(ids[0])), 7)
+    half.put(known.get(scorer_id)[key] for scorer_id in ids[:2] for key in chosen)
     monkeypatch.setenv("BANANA100_STORE", str(tmp_path / "half"))
     assert main(["score"]) == 0
     assert output(replicated) == expected and half.computed_twice() == 0
@@ -145,10 +138,12 @@ def test_scores_do_not_depend_on_workers_order_or_resuming(
 def test_a_metric_more_computes_only_that_metric(
     replicated: Path, small_params: dict[str, Any], set_params: Callable[[dict[str, Any]], None], store: Path
 ) -> None:
-    small_params["scoring"]["metrics"] = small_params["ranking"]["metrics"] = ["piqe"]
+    small_params["scoring"] |= {"metrics": ["piqe"], "drift": []}
+    small_params["ranking"]["metrics"] = ["piqe"]
     set_params(small_params)
     assert main(["score"]) == 0
-    assert {file.name for file in paths.SCORES.iterdir()} == {"piqe.parquet", "scorers.parquet", "failures.parquet"}
+    names = {"piqe.parquet", "scorers.parquet", "failures.parquet", "drift.parquet"}
+    assert {file.name for file in paths.SCORES.iterdir()} == names
     small_params["scoring"]["metrics"] = ["piqe", "entropy"]
     set_params(small_params)
     assert main(["score"]) == 0
@@ -156,22 +151,96 @@ def test_a_metric_more_computes_only_that_metric(
     assert paths.scores("entropy").exists()
 
 
-def test_an_image_that_cannot_be_scored_is_a_failure_not_the_end(replicated: Path) -> None:
-    table = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
-    flat = io.BytesIO()
-    Image.new("RGB", (96, 96), "grey").save(flat, "PNG")
-    bad = {table["path"][1]: flat.getvalue(), table["path"][2]: b"no image at all"}
-    for path, data in bad.items():
-        Path(path).write_bytes(data)
-        table.loc[table["path"] == path, "image_id"] = sha256_of(data)
-    tables.write(paths.IMAGES_TABLE, tables.IMAGES, table)
+def test_networks_are_scored_in_a_pass_of_their_own(
+    replicated: Path, small_params: dict[str, Any], set_params: Callable[[dict[str, Any]], None], random_networks: Any
+) -> None:
+    weights.write_lock(random_networks.lock)
+    small_params["scoring"]["metrics"] = ["cnniqa", "piqe"]
+    small_params["ranking"]["metrics"] = ["piqe"]
+    set_params(small_params)
     assert main(["score"]) == 0
+    scorers = tables.read(paths.SCORERS_TABLE, tables.SCORERS).set_index("metric")
+    assert scorers.loc["cnniqa", "kernels"] == "chosen by the processor"
+    assert "ATEN_CPU_CAPABILITY=default" in scorers.loc["piqe", "kernels"]
+    for metric in ("cnniqa", "piqe"):
+        assert len(tables.read(paths.scores(metric), tables.SCORES)) == 14
+
+
+# --- hostile images
+
+
+def _png(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def test_odd_images_are_scored_as_a_person_sees_them(replicated: Path, store: Path) -> None:
+    """Other modes and containers of the same picture get the scores of the plain PNG, or a row that says why not."""
+    from skimage import data
+
+    picture = Image.fromarray(np.ascontiguousarray(data.astronaut()[40:168, 150:278]))
+    grey = picture.convert("L")
+    deep = Image.fromarray(np.asarray(grey).astype(np.uint16) * 257)
+    clear = picture.copy()
+    clear.putalpha(255)
+    rotated = picture.transpose(Image.Transpose.ROTATE_90)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    same = [
+        (_png(picture), _png(clear)),  # opaque alpha
+        (_png(picture), _png(picture, "WEBP", lossless=True)),  # as another type, under the extension png
+        (_png(picture), _png(picture, "BMP")),
+        (_png(picture), _png(rotated, exif=exif)),  # stored lying, shown upright
+        (_png(grey.convert("RGB")), _png(grey)),
+        (_png(grey.convert("RGB")), _png(deep)),  # 16 bits a pixel
+        (_png(picture.quantize(64).convert("RGB")), _png(picture.quantize(64))),  # palette
+    ]
+    cmyk = _png(picture.convert("CMYK"), "JPEG", quality=95)
+    plain, odd = [a for a, _ in same], [b for _, b in same]
+    ids = replace_images([*dict.fromkeys(plain), *odd[:4], *odd[4:], cmyk][:12])
+    assert main(["score"]) == 0
+    scored = tables.read(paths.scores("niqe"), tables.SCORES).set_index("image_id")["score"]
+    for plain_bytes, odd_bytes in same:
+        if sha256_of(odd_bytes) in ids:
+            assert scored[sha256_of(odd_bytes)] == scored[sha256_of(plain_bytes)]
+    assert sha256_of(cmyk) not in ids or scored.notna().all()
+    assert tables.read(paths.FAILURES_TABLE, tables.FAILURES).empty
+
+
+def test_images_that_cannot_be_scored_are_rows_with_a_reason_not_the_end(
+    replicated: Path, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = _png(Image.effect_noise((128, 128), 50).convert("RGB"))
+    frames = [Image.new("RGB", (100, 100), colour) for colour in ("red", "blue")]
+    hostile = {
+        "cannot be opened (empty file)": b"",
+        "not a PNG": b"no image at all",
+        "truncated": whole[: len(whole) // 2],
+        "more than 128 megapixels": _png(Image.new("1", (20_000, 20_000))),
+        "is animated": _png(frames[0], "GIF", save_all=True, append_images=frames[1:]),
+        "is 1x1 pixels": _png(Image.new("RGB", (1, 1))),
+        "is 64x128 pixels; the shorter side must be 96": _png(Image.effect_noise((64, 128), 50).convert("RGB")),
+        "LinAlgError": _png(Image.new("RGB", (128, 128), "grey")),
+    }
+    ids = dict(zip(hostile, replace_images(list(hostile.values())), strict=True))
+    assert main(["score"]) == 0
+    assert "of them failed" in capsys.readouterr().out
     failures = tables.read(paths.FAILURES_TABLE, tables.FAILURES)
-    broken = failures[failures["image_id"] == sha256_of(b"no image at all")]
-    assert sorted(broken["metric"]) == ["brisque", "entropy", "niqe", "piqe"]
-    assert broken["reason"].str.contains("not a PNG").all()
-    assert "niqe" in set(failures[failures["image_id"] == sha256_of(flat.getvalue())]["metric"])
-    assert len(tables.read(paths.scores("piqe"), tables.SCORES)) >= 11
+    scored = {metric: set(tables.read(paths.scores(metric), tables.SCORES)["image_id"]) for metric in OFFLINE}
+    for reason, image_id in ids.items():
+        rows = failures[(failures["image_id"] == image_id) & (failures["metric"] == "niqe")]
+        assert len(rows) == 1 and reason in rows["reason"].iloc[0], reason
+        for metric in OFFLINE:  # a score or a reason, never neither and never both
+            told = ((failures["image_id"] == image_id) & (failures["metric"] == metric)).sum()
+            assert told + (image_id in scored[metric]) == 1, (reason, metric)
+    assert ids["LinAlgError"] in scored["entropy"]
+    assert np.isfinite(tables.read(paths.scores("piqe"), tables.SCORES)["score"]).all()
+    expected = output(replicated)
+    assert main(["score"]) == 0  # a failure is known, too, and not tried again
+    assert output(replicated) == expected and ScoreStore(store).computed_twice() == 0
+    assert main(["rank"]) == 0
+    assert "scores failed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("damage", "sentence"), [(None, "no such image"), (b"other bytes", "not the image its row")])
@@ -185,15 +254,19 @@ def test_a_missing_or_swapped_image_is_told(
     assert not paths.SCORES.exists()
 
 
-def test_missing_parameters_are_told_at_the_end_and_the_other_scores_kept(
-    replicated: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], store: Path
+def test_missing_weights_are_told_at_the_end_and_the_other_scores_kept(
+    replicated: Path,
+    small_params: dict[str, Any],
+    set_params: Callable[[dict[str, Any]], None],
+    capsys: pytest.CaptureFixture[str],
+    store: Path,
 ) -> None:
-    broken = catalogue.PackagedFile("no_such_package", "no-such", "x.npz", "?", sha256="0")
-    monkeypatch.setitem(catalogue.METRICS, "niqe", catalogue.Metric(4, 96, broken))
+    small_params["scoring"]["metrics"] = ["musiq", "niqe", "piqe", "brisque", "entropy"]
+    set_params(small_params)
     assert main(["score"]) == 2
-    assert "metric niqe: parameters x.npz: not found in package no-such" in capsys.readouterr().err
-    scorer_id = load("piqe").scorer["scorer_id"]
-    assert len(ScoreStore(store).get(scorer_id)) == 14
+    told = capsys.readouterr().err
+    assert "metric musiq: weights" in told and "run `banana100 weights fetch musiq`" in told
+    assert len(ScoreStore(store).get(scorer("piqe", "float32", {}).id)) == 14
 
 
 def test_a_damaged_table_is_told(replicated: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,31 +275,90 @@ def test_a_damaged_table_is_told(replicated: Path, capsys: pytest.CaptureFixture
     assert "images.parquet: not a whole Parquet file" in capsys.readouterr().err
 
 
-def test_the_score_store_keeps_the_first_score_and_counts_repeats(store: Path) -> None:
+# --- shards and engines
+
+
+def test_a_merge_with_a_shard_missing_says_so_and_writes_nothing(
+    replicated: Path, capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    assert main(["score", "--shard", "1/2"]) == 0
+    assert "when all shards are done: banana100 score --merge" in capsys.readouterr().out
+    assert main(["score", "--merge"]) == 2
+    assert "are missing; run the shards that did not finish" in capsys.readouterr().err
+    assert not paths.SCORES.exists()
+    assert [file.name for file in store.glob("*.sqlite3")] == ["scores-shard-1-of-2.sqlite3", "scores.sqlite3"]
+    assert main(["score"]) == 0  # without a merge, too, what a shard has scored is not scored again
+    (piqe,) = tables.read(paths.SCORERS_TABLE, tables.SCORERS).query("metric == 'piqe'")["scorer_id"]
+    assert len(ScoreStore(store).get(piqe)) == 14
+    assert main(["score", "--merge"]) == 0
+    assert ScoreStore(store).computed_twice() == 0
+
+
+@pytest.mark.parametrize("shard", ["0/3", "4/3", "1", "a/b", "1/0", "-1/2", "1/2/3", "", "1/٣"])
+def test_a_wrong_shard_is_told(replicated: Path, shard: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", f"--shard={shard}"]) == 2
+    assert "allowed: i/n with i from 1 to n, as in 3/16" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [
+        ("BANANA100_ENGINE", "spark", "allowed: local, ray"),
+        ("BANANA100_DEVICE", "tpu", "allowed on this machine: auto, cpu"),
+        ("BANANA100_BATCH", "0", "allowed: a whole number of at least 1"),
+        ("BANANA100_BATCH", "many", "allowed: a whole number of at least 1"),
+        ("BANANA100_WORKERS", "-1", "allowed: a whole number of at least 1"),
+    ],
+)
+def test_a_wrong_environment_is_told(
+    replicated: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    value: str,
+    allowed: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert main(["score"]) == 2
+    told = capsys.readouterr().err
+    assert f"environment: {variable} is {value!r}" in told and allowed in told
+
+
+def test_ray_tells_a_missing_image_as_the_local_engine_does(
+    replicated: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BANANA100_ENGINE", "ray")
+    image = next(paths.REPLICAS.rglob("002.png"))
+    image.unlink()
+    assert main(["score"]) == 2
+    told = capsys.readouterr().err
+    assert f"{image}: no such image" in told and "Traceback" not in told
+
+
+# --- the store
+
+
+def test_the_score_store_keeps_the_first_result_and_counts_repeats(store: Path) -> None:
     scores = ScoreStore(store)
-    scores.put([("s", "a", 1.5), ("s", "b", -2.0)])
-    ScoreStore(store).put([("s", "a", 9.0)])
-    assert scores.get("s") == {"a": 1.5, "b": -2.0} and scores.computed_twice() == 1
+    scores.put([Result("s", "a", 1.5), Result("s", "b", None, "flat"), Result("s", "a", 3.0, None, "seed")])
+    ScoreStore(store).put([Result("s", "a", 9.0)])
+    found = scores.get("s")
+    assert found["a", ""].score == 1.5 and found["a", "seed"].score == 3.0 and scores.computed_twice() == 1
+    assert found["b", ""].score is None and found["b", ""].reason == "flat"
 
 
-def test_a_store_that_is_no_database_is_told(store: Path) -> None:
-    store.mkdir()
-    (store / "scores.sqlite").write_bytes(b"no database" * 100)
-    with pytest.raises(UserError, match=r"scores\.sqlite: the store of scores cannot be used"):
-        ScoreStore(store)
+def test_shards_are_part_of_the_store_before_and_after_they_are_merged(store: Path) -> None:
+    main_file = ScoreStore(store)
+    for index in (1, 2):
+        ScoreStore(store, shard=(index, 2)).put([Result("s", f"image{index}", float(index)), Result("s", "both", 0.0)])
+    before = main_file.get("s")
+    assert set(before) == {("image1", ""), ("image2", ""), ("both", "")}
+    assert main_file.merge() == 2
+    assert main_file.get("s") == before and main_file.computed_twice() == 0
+    assert [file.name for file in store.iterdir()] == ["scores.sqlite3"]
 
 
-def test_a_batch_that_fails_half_way_leaves_nothing(store: Path) -> None:
-    scores = ScoreStore(store)
-    with pytest.raises(UserError, match="NOT NULL"):
-        scores.put([("s", "a", 1.0), ("s", None, 2.0)])  # type: ignore[list-item]
-    assert scores.get("s") == {}
-
-
-def test_the_engine_scores_what_it_is_given(tmp_path: Path, photograph: np.ndarray) -> None:
-    file = tmp_path / "a.png"
-    file.write_bytes(images.encode_png(photograph))
-    image = ImageFile(sha256_of(file.read_bytes()), file)
-    ((first, second),) = engine.score([image], ["piqe", "entropy"])
-    assert (first.metric, second.metric) == ("piqe", "entropy")
-    assert first.score == load("piqe")(photograph) and second.score == load("entropy")(photograph)
+def test_a_damaged_store_is_told(replicated: Path, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (store / "scores.sqlite3").write_bytes(b"not a data base, but long enough to be taken for one" * 40)
+    assert main(["score"]) == 2
+    assert "scores.sqlite3: the store of scores cannot be used" in capsys.readouterr().err

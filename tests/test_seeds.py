@@ -18,7 +18,7 @@ from skimage import data
 from sklearn.preprocessing import StandardScaler
 
 from banana100 import images, paths
-from banana100.catalogue import BUNDLED
+from banana100.catalogue.photographs import BUNDLED
 from banana100.cli import main
 from banana100.files import sha256_of
 from banana100.lineage import tables

@@ -1,13 +1,16 @@
-"""The command line: one thin command a stage, and what a user asks of a finished run."""
+"""The command line: one thin command a stage, and what a user asks beside the stages."""
 
 import argparse
 import errno
 import importlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import ModuleType
 
 from banana100 import params
 from banana100.errors import UserError
+from banana100.params import Params
 
 STAGES = {
     "select_seeds": ("banana100.seeds.stage", "choose seed images that differ as much as possible"),
@@ -23,15 +26,18 @@ _MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, or 2 for a user's mistake, told in one sentence on stderr."""
-    command = _parser().parse_args(arguments).command
+    asked = _parser().parse_args(arguments)
+    command = asked.command
     try:
         # Params first, whatever the command: a mistake must not cost an output.
-        checked = params.load()
-        module = STAGES[command][0] if command in STAGES else "banana100.report.summary"
-        importlib.import_module(module).run(checked)
+        asked.run(params.load(), asked)
+        sys.stdout.flush()
     except UserError as error:
         print(f"banana100 {command}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # as in `banana100 metrics | head`: the reader has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as error:
         if error.errno not in _MACHINE_ERRORS:
             raise
@@ -53,7 +59,47 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`dvc repro` runs the stages in order; call one by hand only to look closer.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (_, help_text) in STAGES.items():
-        commands.add_parser(name, help=f"stage: {help_text}")
-    commands.add_parser("summary", help="print the verdict table of the last run and where its report lies")
+
+    def add(name: str, help_text: str, run: Callable[[Params, argparse.Namespace], None]) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=help_text, description=help_text)
+        command.set_defaults(run=run)
+        return command
+
+    for name, (module, help_text) in STAGES.items():
+        stage = add(name, f"stage: {help_text}", _stage(module))
+        if name == "score":
+            part = stage.add_mutually_exclusive_group()
+            part.add_argument("--shard", metavar="I/N", help="score part I of N only, for a batch scheduler's arrays")
+            part.add_argument("--merge", action="store_true", help="write the tables from what all shards scored")
+    add(
+        "summary",
+        "print the verdict table of the last run and where its report lies",
+        _stage("banana100.report.summary"),
+    )
+    add("metrics", "list every metric: direction, kind, what it needs", lambda _, __: _weights().list_metrics())
+    wanted = add("weights", "fetch, list or check the trained weights of metrics", _run_weights)
+    wanted.add_argument("action", choices=("fetch", "status", "verify"))
+    wanted.add_argument("names", nargs="*", metavar="METRIC", help="metrics or sets; those of params.yaml by default")
+    check = add("selfcheck", "compare this machine's scores with the published ones", _run_selfcheck)
+    check.add_argument("names", nargs="*", metavar="METRIC", help="metrics or sets; all by default")
     return parser
+
+
+def _stage(module: str) -> Callable[[Params, argparse.Namespace], None]:
+    def run(checked: Params, asked: argparse.Namespace) -> None:
+        options = {name: value for name in ("shard", "merge") if (value := getattr(asked, name, None))}
+        importlib.import_module(module).run(checked, **options)
+
+    return run
+
+
+def _weights() -> ModuleType:
+    return importlib.import_module("banana100.scoring.weights_command")
+
+
+def _run_weights(checked: Params, asked: argparse.Namespace) -> None:
+    _weights().run(checked, asked.action, asked.names)
+
+
+def _run_selfcheck(checked: Params, asked: argparse.Namespace) -> None:
+    importlib.import_module("banana100.scoring.selfcheck").run(checked, asked.names)

@@ -10,7 +10,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from banana100 import paths
-from banana100.catalogue import BUNDLED, METRICS
+from banana100.catalogue.metrics import DRIFT_METRICS, METRICS
+from banana100.catalogue.photographs import BUNDLED
 from banana100.errors import UserError
 
 NAME_RULE = "1 to 80 printable characters (240 bytes) without / and \\, not starting with a dot"
@@ -78,17 +79,27 @@ class PreviewParams(_Strict):
     side: int = Field(ge=16, le=1024, description="a whole number of pixels from 16 to 1024")
 
 
+MetricSet = Annotated[list[str], Field(min_length=1)]
+
+
 class ScoringParams(_Strict):
     """`scoring:`, read by score."""
 
-    metrics: list[str] = Field(min_length=1, description=f"a non-empty list of {', '.join(METRICS)}")
+    metrics: MetricSet | str = Field(
+        description="a non-empty list of metrics (`banana100 metrics` lists them), or the name of a set in metric_sets"
+    )
+    drift: list[str] = Field(description=f"a list of {', '.join(DRIFT_METRICS)}; [] measures no drift")
+    precision: Literal["float32", "tf32", "bfloat16", "float16"] = Field(
+        description="float32, tf32, bfloat16 or float16"
+    )
 
 
 class RankingParams(_Strict):
     """`ranking:`, read by rank."""
 
-    metrics: list[str] = Field(
-        min_length=1, description="a non-empty list of metrics that scoring.metrics holds, as in [niqe, piqe]"
+    metrics: MetricSet | str = Field(
+        description="a non-empty list of metrics that scoring.metrics holds, as in [niqe, piqe], "
+        "or the name of a set in metric_sets"
     )
     baseline_step: int = Field(ge=0, description="a whole number of at least 0")
     probe_steps: list[int] = Field(
@@ -103,12 +114,24 @@ class Params(_Strict):
     seeds: SeedParams = Field(description="a block of keys")
     campaigns: dict[str, Campaign] = Field(min_length=1, description="a block of campaigns, each under its name")
     previews: PreviewParams = Field(description="a block of keys")
+    metric_sets: dict[str, MetricSet] = Field(description="a block of non-empty lists of metrics, each under its name")
     scoring: ScoringParams = Field(description="a block of keys")
     ranking: RankingParams = Field(description="a block of keys")
 
     def active_campaigns(self) -> dict[str, Campaign]:
         """The campaigns to run, in the order of `active`."""
         return {name: self.campaigns[name] for name in self.active}
+
+    def scored_metrics(self) -> list[str]:
+        """The metrics that images are scored with."""
+        return self._members(self.scoring.metrics)
+
+    def ranked_metrics(self) -> list[str]:
+        """The metrics that are judged."""
+        return self._members(self.ranking.metrics)
+
+    def _members(self, metrics: list[str] | str) -> list[str]:
+        return self.metric_sets[metrics] if isinstance(metrics, str) else metrics
 
 
 def load(path: Path = paths.PARAMS) -> Params:
@@ -147,8 +170,7 @@ def check(content: Any) -> Params:
     except ValidationError as error:
         raise UserError(_sentence(error)) from None
     _check_list("active", params.active, list(params.campaigns))
-    _check_list("scoring.metrics", params.scoring.metrics, list(METRICS))
-    _check_list("ranking.metrics", params.ranking.metrics, params.scoring.metrics, "scoring.metrics, which are ")
+    _check_metrics(params)
     _check_list("previews.steps", params.previews.steps)
     _check_list("ranking.probe_steps", params.ranking.probe_steps)
     for name, campaign in params.campaigns.items():
@@ -162,6 +184,20 @@ def check(content: Any) -> Params:
         above = f"a list of steps above ranking.baseline_step, which is {params.ranking.baseline_step}"
         raise refusal("ranking.probe_steps", params.ranking.probe_steps, above)
     return params
+
+
+def _check_metrics(params: Params) -> None:
+    for name, members in params.metric_sets.items():
+        _check_list(f"metric_sets.{name}", members, list(METRICS))
+    for key, value in (("scoring.metrics", params.scoring.metrics), ("ranking.metrics", params.ranking.metrics)):
+        if isinstance(value, str) and value not in params.metric_sets:
+            block, field = key.split(".")
+            sets = ", ".join(params.metric_sets) or "none"
+            raise refusal(key, value, f"{_described(type(getattr(params, block)), field)}, which are {sets}")
+    _check_list("scoring.metrics", params.scored_metrics(), list(METRICS))
+    _check_list("ranking.metrics", params.ranked_metrics(), params.scored_metrics(), "scoring.metrics, which are ")
+    if params.scoring.drift:
+        _check_list("scoring.drift", params.scoring.drift, list(DRIFT_METRICS))
 
 
 def is_name(text: str) -> bool:

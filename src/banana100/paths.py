@@ -26,6 +26,9 @@ REQUESTS_TABLE = LINEAGE / "requests.parquet"
 SCORES = Path("data/scores")
 SCORERS_TABLE = SCORES / "scorers.parquet"
 FAILURES_TABLE = SCORES / "failures.parquet"
+DRIFT_TABLE = SCORES / "drift.parquet"
+
+WEIGHTS_LOCK = Path("data/weights.lock.yaml")
 
 RANKING = Path("metrics/ranking.json")
 RANKING_TABLES = Path("metrics/tables")
@@ -71,6 +74,11 @@ def curve(metric: str) -> Path:
 def store() -> Path:
     """The durable store of answers and scores, outside DVC and shared by all clones (`BANANA100_STORE`)."""
     return _user_folder("BANANA100_STORE", "store")
+
+
+def weights() -> Path:
+    """The folder of trained weights that metrics download, shared by all clones (`BANANA100_WEIGHTS`)."""
+    return _user_folder("BANANA100_WEIGHTS", "weights")
 
 
 def _user_folder(variable: str, name: str) -> Path:

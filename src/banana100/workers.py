@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -44,13 +45,14 @@ def worker_count() -> int:
     return int(value)
 
 
-def in_parallel(
+def in_parallel(  # noqa: PLR0913  all but two have a default
     function: Callable[[Task], Result],
     tasks: Sequence[Task],
     *,
     initializer: Callable[..., None] | None = None,
     initargs: tuple[Any, ...] = (),
     environment: Mapping[str, str] = MappingProxyType({}),
+    workers: int | None = None,
 ) -> Iterator[Result]:
     """Yield `function(task)` for every task, in the order in which they are finished.
 
@@ -60,6 +62,7 @@ def in_parallel(
         initializer: called once in every worker process, with `initargs`.
         initargs: see `initializer`.
         environment: variables that the workers start with, for libraries that read them when imported.
+        workers: how many processes, at most; `worker_count()` by default.
 
     Raises:
         UserError: a worker was killed, mostly for want of memory.
@@ -67,15 +70,16 @@ def in_parallel(
     """
     if not tasks:
         return
-    os.environ.update(ENVIRONMENT | dict(environment))  # inherited by the workers
     pool = ProcessPoolExecutor(
-        min(worker_count(), len(tasks)),
+        min(workers or worker_count(), len(tasks)),
         multiprocessing.get_context("spawn"),
         initializer=_start_worker,
         initargs=(initializer, initargs),
     )
     try:
-        for future in as_completed([pool.submit(function, task) for task in tasks]):
+        with _variables(ENVIRONMENT | dict(environment)):  # inherited by the workers, which the first task starts
+            futures = [pool.submit(function, task) for task in tasks]
+        for future in as_completed(futures):
             yield future.result()
     except BrokenProcessPool:
         raise UserError(
@@ -84,6 +88,20 @@ def in_parallel(
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _start_worker(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
@@ -100,6 +118,19 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def progress(items: Iterable[Result], *, total: int, what: str, unit: str) -> Iterator[Result]:
-    """Pass `items` on under a progress bar with rate and remaining time; silent when stderr is not a terminal."""
-    yield from tqdm(items, total=total, desc=what, unit=unit, disable=not sys.stderr.isatty(), smoothing=0.1)
+def progress(
+    items: Iterable[Result], *, total: int, what: str, unit: str, size: Callable[[Result], int] = lambda _: 1
+) -> Iterator[Result]:
+    """Pass `items` on under a progress bar with rate and remaining time; silent when stderr is not a terminal.
+
+    Args:
+        items: what is finished, one by one.
+        total: how many units there are in all.
+        what: shown before the bar.
+        unit: what is counted.
+        size: how many units an item is.
+    """
+    with tqdm(total=total, desc=what, unit=unit, disable=not sys.stderr.isatty(), smoothing=0.1) as bar:
+        for item in items:
+            bar.update(size(item))
+            yield item

@@ -84,7 +84,11 @@ REQUESTS = pa.schema(
 
 SCORES = pa.schema({"image_id": _text, "metric": _text, "score": _real, "scorer_id": _text})
 
-# One row a metric: what its scores were computed with. `parameters` names the trained file, if there is one.
+# One row an image after step 0 and full-reference metric; the reference is its chain's step 0.
+DRIFT = pa.schema({"image_id": _text, "reference_id": _text, "metric": _text, "score": _real, "scorer_id": _text})
+
+# One row a metric: what its scores were computed with. `parameters` names the trained files, if there are any, joined
+# by semicolons; `libraries` are those beside pyiqa and torch, for networks.
 SCORERS = pa.schema(
     {
         "scorer_id": _text,
@@ -92,6 +96,7 @@ SCORERS = pa.schema(
         "higher_is_better": pa.bool_(),
         "pyiqa": _text,
         "torch": _text,
+        "libraries": _text,
         "parameters": _text,
         "parameters_sha256": _text,
         "parameters_licence": _text,
@@ -103,7 +108,8 @@ SCORERS = pa.schema(
     }
 )
 
-FAILURES = pa.schema({"image_id": _text, "metric": _text, "reason": _text, "scorer_id": _text})
+# One row an image and metric without a score.
+FAILURES = pa.schema({"image_id": _text, "reference_id": _text, "metric": _text, "reason": _text, "scorer_id": _text})
 
 
 _MEND = "restore it with `dvc checkout`, or delete it to have it made again"

@@ -14,14 +14,14 @@ def join(images: pd.DataFrame, scores: pd.DataFrame, scorers: pd.DataFrame) -> p
         scorers: columns metric and higher_is_better.
 
     Returns:
-        Columns metric, campaign, seed, repeat, step, score (as the metric gives it; NaN where it failed) and aligned
-        (the score with its sign turned where lower is better), sorted by these.
+        Columns metric, campaign, seed, repeat, step, score (as the metric gives it; NaN where it failed), aligned (the
+        score with its sign turned where lower is better) and image_id, sorted by the first five.
     """
     steps = images[[*CHAIN, "step", "image_id"]].astype({"repeat": "int64", "step": "int64"})
     rows = steps.merge(scorers[["metric", "higher_is_better"]], how="cross")
     rows = rows.merge(scores[["image_id", "metric", "score"]], on=["image_id", "metric"], how="left")
     rows["aligned"] = rows["score"].where(rows["higher_is_better"].astype(bool), -rows["score"])
-    columns = ["metric", *CHAIN, "step", "score", "aligned"]
+    columns = ["metric", *CHAIN, "step", "score", "aligned", "image_id"]
     return rows[columns].sort_values(columns[:5], ignore_index=True)
 
 

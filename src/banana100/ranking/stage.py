@@ -24,14 +24,17 @@ def run(params: Params) -> None:
     """
     ranking = params.ranking
     images = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
-    joined = _read_curves(images, ranking.metrics)
+    joined = _read_curves(images, params.ranked_metrics())
+    failed = _failed(joined)
     changed = curves.add_change(joined, ranking.baseline_step)
     chains = criterion.judge_chains(changed, ranking.baseline_step, ranking.probe_steps)
     verdicts = criterion.judge_metrics(chains)
+    verdicts["failed_scores"] = verdicts["metric"].map(failed).fillna(0).astype(int)
     simulated = _simulated_campaigns(images)
     _write(verdicts, chains.assign(simulated=chains["campaign"].isin(simulated)), changed)
     consistent = verdicts.loc[verdicts["consistent"], "metric"].tolist()
-    print(f"{len(verdicts)} metrics judged; consistent: {', '.join(consistent) or 'none'}")
+    told = f"; {sum(failed.values())} scores failed" if failed else ""
+    print(f"{len(verdicts)} metrics judged; consistent: {', '.join(consistent) or 'none'}{told}")
 
 
 def _read_curves(images: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
@@ -41,6 +44,25 @@ def _read_curves(images: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
     if strange := set(scores["scorer_id"]) - set(scorers["scorer_id"]):
         raise UserError(f"{paths.SCORES}: scores of an unknown scorer {min(strange)[:12]}…; run `dvc repro score`.")
     return curves.join(images, scores, scorers)
+
+
+def _failed(joined: pd.DataFrame) -> dict[str, int]:
+    """How many images each metric could not score; a score that is missing without a reason is not passed over.
+
+    Raises:
+        UserError: an image has neither a score nor a row in the table of failures.
+    """
+    failures = tables.read(paths.FAILURES_TABLE, tables.FAILURES)
+    told = pd.MultiIndex.from_frame(failures[["metric", "image_id"]])
+    missing = joined.loc[joined["score"].isna(), ["metric", "image_id"]].drop_duplicates()
+    untold = missing[~pd.MultiIndex.from_frame(missing).isin(told)]
+    if len(untold):
+        metric, image_id = untold.iloc[0]
+        raise UserError(
+            f"{paths.SCORES}: {len(untold)} scores are missing without a reason, the first by {metric} of image "
+            f"{image_id[:12]}…; run `dvc repro score`."
+        )
+    return missing.groupby("metric").size().to_dict()
 
 
 def _simulated_campaigns(images: pd.DataFrame) -> set[str]:
@@ -72,6 +94,7 @@ def _scalars(verdicts: pd.DataFrame, chains: pd.DataFrame) -> dict[str, dict[str
             "failures": int(row["failures"]),
             "chains": int(row["chains"]),
             "not_judged": int(row["not_judged"]),
+            "failed_scores": int(row["failed_scores"]),
             "tau": None if math.isnan(row["tau"]) else round(row["tau"], 4),
         }
         for row in verdicts.sort_values("metric").to_dict("records")
@@ -80,6 +103,7 @@ def _scalars(verdicts: pd.DataFrame, chains: pd.DataFrame) -> dict[str, dict[str
     summary = {
         "metrics": len(verdicts),
         "consistent": int(verdicts["consistent"].sum()),
+        "failed_scores": int(verdicts["failed_scores"].sum()),
         "chains": len(each_chain),
         "simulated_chains": int(each_chain["simulated"].sum()),
     }

@@ -1,79 +1,108 @@
-"""The engine: many images by many metrics, each image decoded once, in worker processes of one thread each."""
+"""The engine: passes over the images, in local processes or Ray actors, with the same scores from either.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+Environment: `BANANA100_ENGINE` (local or ray), `BANANA100_WORKERS`, `BANANA100_DEVICE`, `BANANA100_BATCH`.
+"""
 
-import torch
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from banana100.errors import UserError
-from banana100.files import sha256_of
-from banana100.images import ImageError, decode
-from banana100.scoring.metrics import KERNELS, MetricError, NoReferenceMetric, load
-from banana100.workers import in_parallel
+from banana100.images import MAX_PIXELS
+from banana100.scoring import jobs as work
+from banana100.scoring import weights
+from banana100.scoring.devices import available_mb, batch_size, devices
+from banana100.scoring.jobs import Job, Score
+from banana100.scoring.passes import Pass, plan
+from banana100.scoring.scorers import Scorer
+from banana100.workers import in_parallel, progress, worker_count
+
+_GPU_TASK = 8  # batches a task on a GPU: long enough to hide decoding, short enough to lose seconds at a kill
+
+Executor = Callable[[Sequence[list[Job]], Pass, Sequence[str], int, Mapping[str, str]], Iterator[list[Score]]]
 
 
-@dataclass(frozen=True)
-class ImageFile:
-    """An image to score: its identity and where it lies."""
+def score(jobs: Sequence[Job], scorers: Mapping[str, Scorer]) -> Iterator[list[Score]]:
+    """Score every image with the metrics it lacks.
 
-    image_id: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class Score:
-    """One image by one metric: a score, or the reason why there is none."""
-
-    image_id: str
-    metric: str
-    score: float | None
-    reason: str | None = None
-
-
-_metrics: dict[str, NoReferenceMetric] = {}  # of this worker process
-
-
-def score(images: Sequence[ImageFile], metrics: Sequence[str]) -> Iterator[list[Score]]:
-    """Score every image with every metric.
-
-    The scores do not depend on the number of workers or on the order of images.
+    The scores do not depend on engine, workers, batch size or order.
 
     Args:
-        images: what to score.
-        metrics: names from the catalogue.
+        jobs: images and what they lack.
+        scorers: by metric, for every metric that a job names.
 
     Yields:
-        The scores of one image, one a metric, images in the order in which they are finished.
+        Some scores, as soon as they are there, in no particular order.
 
     Raises:
-        UserError: an image file is missing or is not the one its row names.
+        UserError: an image file is missing or is not the one its row names; a weight file is not the pinned one;
+            memory does not suffice; or an environment variable holds what is not allowed.
     """
-    names = tuple(metrics)
-    yield from in_parallel(_score_one, images, initializer=_load_all, initargs=(names,), environment=KERNELS)
+    wanted = {metric for job in jobs for metric in job.metrics}
+    if not wanted:
+        return
+    found, execute = devices(), _executor()
+    count = worker_count() if found == ["cpu"] else len(found)
+    megapixels = min(MAX_PIXELS, max(job.image.width * job.image.height for job in jobs)) / 1e6
+    planned = plan([scorers[metric] for metric in sorted(wanted)], megapixels, available_mb(), count)
+    for number, one in enumerate(planned, start=1):
+        names = {scorer.metric for scorer in one.scorers}
+        size = batch_size(found[0]) * (1 if found == ["cpu"] else _GPU_TASK)
+        tasks = list(work.tasks(jobs, names, size))
+        workers = min(len(tasks), one.workers(count, available_mb()))
+        environment = one.environment | weights.environment()
+        results = execute(tasks, one, found, workers, environment)
+        what = f"pass {number}/{len(planned)}: {', '.join(sorted(names))}"
+        total = sum(map(len, tasks))
+        yield from progress(results, total=total, what=what, unit="image", size=_images)
 
 
-def _load_all(names: tuple[str, ...]) -> None:
-    torch.set_num_threads(1)
-    _metrics.update({name: load(name) for name in names})
+def _images(scores: list[Score]) -> int:
+    return len({(score.image_id, score.reference_id) for score in scores})
 
 
-def _score_one(image: ImageFile) -> list[Score]:
-    try:
-        data = image.path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f"{image.path}: no such image; make it with `dvc repro` or fetch it: dvc pull.") from None
-    if sha256_of(data) != image.image_id:
-        raise UserError(f"{image.path}: not the image its row names; restore it with `dvc checkout`.")
-    try:
-        pixels = decode(data)
-    except ImageError as error:
-        return [Score(image.image_id, name, None, str(error)) for name in _metrics]
-    return [_score_with(name, metric, image.image_id, pixels) for name, metric in _metrics.items()]
+def _executor() -> Executor:
+    name = os.environ.get("BANANA100_ENGINE", "local")
+    if name == "local":
+        return _local
+    if name == "ray":
+        from banana100.scoring.ray_engine import execute  # noqa: PLC0415  an optional extra
+
+        return execute
+    raise UserError(f"environment: BANANA100_ENGINE is {name!r}; allowed: local, ray.")
 
 
-def _score_with(name: str, metric: NoReferenceMetric, image_id: str, pixels: object) -> Score:
-    try:
-        return Score(image_id, name, metric(pixels))  # type: ignore[arg-type]
-    except MetricError as error:
-        return Score(image_id, name, None, str(error))
+def _local(
+    tasks: Sequence[list[Job]], one: Pass, found: Sequence[str], workers: int, environment: Mapping[str, str]
+) -> Iterator[list[Score]]:
+    queue = multiprocessing.get_context("spawn").SimpleQueue()
+    for index in range(workers):
+        queue.put(found[index % len(found)])
+    return in_parallel(
+        _score_task,
+        tasks,
+        initializer=_start,
+        initargs=(one.scorers, queue, batch_size(found[0])),
+        environment=environment,
+        workers=workers,
+    )
+
+
+_state: dict[str, Any] = {}  # of this worker process
+
+
+def _start(scorers: Sequence[Scorer], queue: Any, batch: int) -> None:
+    """Remember what to load; a process pool would not tell what went wrong here."""
+    _state["arguments"] = (scorers, queue.get(), batch)
+
+
+def _score_task(task: list[Job]) -> list[Score]:
+    if "worker" not in _state:
+        import torch  # noqa: PLC0415
+
+        from banana100.scoring.worker import Worker  # noqa: PLC0415  not in the main process: it imports torch
+
+        torch.set_num_threads(1)
+        _state["worker"] = Worker(*_state["arguments"])
+    return _state["worker"].score(task)

@@ -1,63 +1,128 @@
-"""The durable store of scores: one SQLite file beside the answers, keyed by scorer and image."""
+"""The durable store of scores: one SQLite file beside the answers, keyed by scorer, image and reference.
+
+Shards of one run, perhaps on many machines, each write a file of their own; the whole store is all files together.
+"""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from banana100 import paths
 from banana100.errors import UserError
 
 # `computations` counts how often a score was computed: above 1, work was done twice.
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS scores (
+CREATE TABLE IF NOT EXISTS results (
     scorer_id TEXT NOT NULL,
     image_id TEXT NOT NULL,
-    score REAL NOT NULL,
+    reference_id TEXT NOT NULL DEFAULT '',
+    score REAL,
+    reason TEXT,
     computations INTEGER NOT NULL DEFAULT 1,
-    PRIMARY KEY (scorer_id, image_id)
+    PRIMARY KEY (scorer_id, image_id, reference_id),
+    CHECK ((score IS NULL) <> (reason IS NULL))
 ) WITHOUT ROWID
 """
 
+_MAIN = "scores.sqlite3"
+
+
+class Result(NamedTuple):
+    """What is known of one image by one scorer: a score, or the reason why there is none."""
+
+    scorer_id: str
+    image_id: str
+    score: float | None
+    reason: str | None = None
+    reference_id: str = ""
+
 
 class ScoreStore:
-    """Scores by (scorer id, image id); stands kill -9 (write-ahead log) and several processes at once."""
+    """Results by (scorer id, image id, reference id); stands kill -9 and several processes at once.
 
-    def __init__(self, root: Path | None = None) -> None:
-        self._path = (root or paths.store()) / "scores.sqlite"
-        with self._told():
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self._path, timeout=60)
-            self._connection.execute("PRAGMA journal_mode=WAL")
+    Args:
+        root: folder of the store; `paths.store()` by default.
+        shard: (i, n) to write to the file of shard i of n instead of the main one.
+    """
+
+    def __init__(self, root: Path | None = None, shard: tuple[int, int] | None = None) -> None:
+        self._root = root or paths.store()
+        self._path = self._root / (f"scores-shard-{shard[0]}-of-{shard[1]}.sqlite3" if shard else _MAIN)
+        with self._told(self._path):
+            self._root.mkdir(parents=True, exist_ok=True)
+            self._connection = _open(self._path)
             self._connection.execute(_SCHEMA)
 
-    def get(self, scorer_id: str) -> dict[str, float]:
-        """All scores of one scorer, by image id."""
-        with self._told():
-            query = "SELECT image_id, score FROM scores WHERE scorer_id = ?"
-            return dict(self._connection.execute(query, (scorer_id,)))
+    def get(self, scorer_id: str) -> dict[tuple[str, str], Result]:
+        """All results of one scorer, by (image id, reference id), those of unmerged shards too."""
+        query = "SELECT scorer_id, image_id, score, reason, reference_id FROM results WHERE scorer_id = ?"
+        found: dict[tuple[str, str], Result] = {}
+        for path in self._files():
+            with self._told(path), _connected(path) as connection:
+                rows = list(map(Result._make, connection.execute(query, (scorer_id,))))
+            for row in rows:
+                found.setdefault((row.image_id, row.reference_id), row)
+        return found
 
-    def put(self, scores: Iterable[tuple[str, str, float]]) -> None:
-        """Keep scores for good, all of them or none.
+    def keys(self, scorer_id: str) -> set[tuple[str, str]]:
+        """What `get` would find, without the results."""
+        query = "SELECT image_id, reference_id FROM results WHERE scorer_id = ?"
+        found: set[tuple[str, str]] = set()
+        for path in self._files():
+            with self._told(path), _connected(path) as connection:
+                found.update(connection.execute(query, (scorer_id,)))
+        return found
 
-        Args:
-            scores: (scorer id, image id, score). One that is already there stays, and is counted as computed twice.
-        """
-        with self._told(), self._connection:
-            self._connection.executemany(
-                "INSERT INTO scores (scorer_id, image_id, score) VALUES (?, ?, ?) "
-                "ON CONFLICT DO UPDATE SET computations = computations + 1",
-                scores,
-            )
+    def put(self, results: Iterable[Result]) -> None:
+        """Keep results for good, all of them or none. One that is already there stays, and counts as computed twice."""
+        self._insert(results, "UPDATE SET computations = computations + 1")
+
+    def merge(self) -> int:
+        """Take the results of all shards into the main file and delete theirs; returns how many shards there were."""
+        shards = [path for path in self._files() if path.name != _MAIN]
+        for path in shards:
+            with self._told(path), _connected(path) as connection:
+                query = "SELECT scorer_id, image_id, score, reason, reference_id FROM results"
+                self._insert((Result(*row) for row in connection.execute(query)), "NOTHING")
+            path.unlink()
+        return len(shards)
 
     def computed_twice(self) -> int:
-        """How many scores were computed more than once."""
-        return self._connection.execute("SELECT count(*) FROM scores WHERE computations > 1").fetchone()[0]
+        """How many results were computed more than once."""
+        return self._connection.execute("SELECT count(*) FROM results WHERE computations > 1").fetchone()[0]
+
+    def _insert(self, results: Iterable[Result], on_conflict: str) -> None:
+        rows = ((r.scorer_id, r.image_id, r.reference_id, r.score, r.reason) for r in results)
+        with self._told(self._path), self._connection:
+            self._connection.executemany(
+                "INSERT INTO results (scorer_id, image_id, reference_id, score, reason) VALUES (?, ?, ?, ?, ?) "
+                f"ON CONFLICT DO {on_conflict}",
+                rows,
+            )
+
+    def _files(self) -> list[Path]:
+        return sorted(self._root.glob("scores*.sqlite3"), key=lambda path: (path.name != _MAIN, path.name))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _told(self, path: Path) -> Iterator[None]:
         """Turn what SQLite says of a damaged, locked or full store into one sentence."""
         try:
             yield
         except (OSError, sqlite3.Error) as error:
-            raise UserError(f"{self._path}: the store of scores cannot be used ({error}).") from None
+            raise UserError(f"{path}: the store of scores cannot be used ({error}).") from None
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # the classic journal: a write-ahead log needs shared memory, which network file systems lack
+    return sqlite3.connect(path, timeout=60)
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = _open(path)
+    try:
+        yield connection
+    finally:
+        connection.close()

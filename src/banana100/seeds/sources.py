@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from banana100.catalogue import BUNDLED
+from banana100.catalogue.photographs import BUNDLED
 from banana100.errors import UserError
 from banana100.params import Source
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.io
 import torch
 
-from banana100.catalogue import PackagedFile
+from banana100.catalogue.packaged import PackagedFile
 from banana100.errors import UserError
 from banana100.files import sha256_of
 

@@ -1,0 +1,1 @@
+"""Benchmarks of the scoring engine: `python -m benchmarks.scoring`."""
