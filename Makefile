@@ -1,5 +1,5 @@
 # Everything a user types. The environment is made once and reused until requirements.txt changes.
-.PHONY: repro test lint lock env clean
+.PHONY: repro test bench-scoring lint lock env clean
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -11,6 +11,9 @@ repro: env ## run what has changed, print the verdicts and where the report lies
 
 test: lint ## the whole test suite
 	python -m pytest
+
+bench-scoring: env ## the scoring engine against the pyiqa command, the ideal, and itself; about 2 hours on 2 cores
+	python -m benchmarks.scoring
 
 lint: env
 	ruff check .

@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _stage(module: str) -> Callable[[Params, argparse.Namespace], None]:
     def run(checked: Params, asked: argparse.Namespace) -> None:
-        options = {name: value for name in ("shard", "merge") if (value := getattr(asked, name, None))}
+        options = {name: value for name in ("shard", "merge") if (value := getattr(asked, name, None)) is not None}
         importlib.import_module(module).run(checked, **options)
 
     return run

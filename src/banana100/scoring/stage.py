@@ -54,7 +54,7 @@ def run(params: Params, shard: str | None = None, merge: bool = False) -> None:
         UserError: images or tables are missing or damaged; or a metric's weights cannot be had, told once the other
             metrics' scores are in the store; or, with merge, a shard has not finished.
     """
-    part = shards.parse(shard) if shard else None
+    part = None if shard is None else shards.parse(shard)  # an empty one is a scheduler's unset variable
     plan = _plan(params)
     store = ScoreStore(shard=part)
     jobs = _lacking(plan, store)
