@@ -193,6 +193,30 @@ def test_a_repository_is_fetched_into_hugging_faces_layout_and_found_offline(
     assert fetching.fetch(repository, lock) == []
 
 
+@pytest.mark.parametrize("metric", ["laion_aes", "afine_nr"])
+def test_clip_is_looked_for_in_the_weights_folder_alone(
+    metric: str, weights_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default these two would read ~/.cache/clip, which nobody checks."""
+    import clip.clip
+    from pyiqa.archs import afineclip_model
+
+    from banana100.scoring.metrics import base
+
+    class Asked(Exception):
+        pass
+
+    def download(url: str, root: str) -> str:
+        raise Asked(root)
+
+    monkeypatch.setattr(clip.clip, "_download", download)
+    monkeypatch.setattr(afineclip_model, "_download", download)
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(weights_folder / "hub"))
+    files = {file.name: weights_folder / file.name for file in METRICS[metric].weights}
+    with pytest.raises(Asked, match=f"{weights_folder}/hub/clip"):
+        base.load(metric, files, torch.device("cpu"))
+
+
 def test_changed_weights_are_not_loaded(random_networks: object, weights_folder: Path) -> None:
     lock = random_networks.lock  # type: ignore[attr-defined]
     one = scorer("cnniqa", "float32", lock)

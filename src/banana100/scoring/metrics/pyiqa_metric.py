@@ -24,6 +24,8 @@ class PyiqaMetric:
         import pyiqa  # noqa: PLC0415  the cache places are fixed when it is imported
 
         row = METRICS.get(name) or DRIFT_METRICS[name]
+        if any("ViT" in file for file in files):
+            _lead_clip(Path(torch.hub.get_dir()) / "clip")
         options = {"pretrained_model_path": parameters.for_pyiqa(row.parameters)} if row.parameters else {}
         with contextlib.redirect_stdout(io.StringIO()), torch.no_grad():  # it prints every file it loads
             self._net = pyiqa.create_metric(name, device=device, **options).net.eval()
@@ -40,6 +42,15 @@ class PyiqaMetric:
     def _raw(self, *tensors: torch.Tensor) -> torch.Tensor:
         """Score a float32 tensor of shape (n, 3, height, width), 0..1, which the network may write into."""
         return self._net(*tensors)
+
+
+def _lead_clip(folder: Path) -> None:
+    """Let laion_aes and afine_nr find CLIP where all others do, instead of in ~/.cache/clip."""
+    import clip.clip  # noqa: PLC0415  only where it is needed
+    from pyiqa.archs import afineclip_model  # noqa: PLC0415
+
+    for load in (clip.clip.load, afineclip_model.load):
+        load.__defaults__ = (*load.__defaults__[:-1], str(folder))
 
 
 def unit_range(pixels: torch.Tensor) -> torch.Tensor:
