@@ -85,6 +85,7 @@ class Clone:
     def __init__(self, folder: Path, store: Path) -> None:
         self.folder = folder
         self.store = store
+        self.lock = ""
         names = subprocess.check_output(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, text=True)
         for name in filter(None, names.split("\0")):
             if (ROOT / name).is_file():
@@ -130,6 +131,20 @@ def new_clone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Clone
         return Clone(folder / "clone", folder / "store")
 
     return make
+
+
+@pytest.fixture(scope="session")
+def small_clone(new_clone: Callable[[str], Clone], default_params: dict[str, Any]) -> Clone:
+    """A clone of 4 chains of 20 steps at 128 pixels, after `dvc repro`; its `lock` names what came out."""
+    clone = new_clone("small")
+    content = copy.deepcopy(default_params)
+    content["seeds"] |= {"size": 128, "count": 2}
+    campaign = content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 20}
+    content["campaigns"] = {"simulated-replica": campaign}
+    clone.set_params(content)
+    clone("dvc", "repro")
+    clone.lock = (clone.folder / "dvc.lock").read_text()
+    return clone
 
 
 @pytest.fixture

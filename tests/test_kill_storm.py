@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,28 @@ OUTPUTS = {"replicate": ["data/replicas", "data/previews", "data/lineage"], "sco
 
 
 @pytest.fixture(scope="module")
-def undisturbed(new_clone: Callable[[str], Any], default_params: dict[str, Any]) -> Any:
-    """A clone with a small campaign, run once without a kill; `seconds` tells how long each stage took."""
-    clone = new_clone("storm")
-    content = default_params | {}
-    content["seeds"] = default_params["seeds"] | {"size": 128, "count": 2}
-    campaign = default_params["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 20}
-    content["campaigns"] = {"simulated-replica": campaign}
-    clone.set_params(content)
-    clone.seconds = {}
-    for stage in ("select_seeds", "replicate", "score"):
+def undisturbed(small_clone: Any) -> Any:
+    """The small clone; `seconds` tells how long each stage takes without a kill."""
+    small_clone.seconds = {}
+    for stage in OUTPUTS:
+        forget(small_clone, stage)
         started = time.monotonic()
-        clone("dvc", "repro", "--single-item", stage)
-        clone.seconds[stage] = time.monotonic() - started
-    clone.lock = (clone.folder / "dvc.lock").read_text()
-    return clone
+        small_clone("dvc", "repro", "--single-item", stage)
+        small_clone.seconds[stage] = time.monotonic() - started
+    return small_clone
+
+
+def forget(clone: Any, stage: str) -> None:
+    """Delete what a stage has made, in the workspace and in the store."""
+    if stage == "replicate":
+        for part in ("answers", "objects", "journal.jsonl"):
+            path = clone.store / part
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    else:
+        for file in clone.store.glob("scores*.sqlite3*"):
+            file.unlink()
+    for output in OUTPUTS[stage]:
+        shutil.rmtree(clone.folder / output)
 
 
 def kill_at(clone: Any, stage: str, seconds: float) -> bool:
@@ -69,21 +75,16 @@ def assert_everything_is_whole(clone: Any) -> None:
         assert decode(file.read_bytes()).shape == (128, 128, 3)
 
 
-@pytest.mark.parametrize("stage", ["replicate", "score"])
+@pytest.mark.parametrize("stage", OUTPUTS)
 def test_a_storm_of_kills_ends_with_the_same_outputs(undisturbed: Any, stage: str) -> None:
-    clone, chance = undisturbed, random.Random(stage)
+    clone, chance, whole = undisturbed, random.Random(stage), undisturbed.seconds[stage]
     landed = 0
-    for number in range(KILLS // 2):
-        if stage == "replicate":
-            shutil.rmtree(clone.store)
-        else:
-            for file in clone.store.glob("scores*.sqlite3*"):
-                file.unlink()
-        for output in OUTPUTS[stage]:
-            shutil.rmtree(clone.folder / output)
-        # the first second is DVC's own start; every other kill comes in the later half, where the work is
-        earliest = clone.seconds[stage] / 2 if number % 2 else 1.0
-        landed += kill_at(clone, stage, chance.uniform(earliest, clone.seconds[stage]))
+    for _ in range(KILLS // 4):
+        forget(clone, stage)
+        # the first second is DVC's own start; the first kill comes in the later half, where the work is, and the
+        # second meets a run that goes on from there
+        landed += kill_at(clone, stage, chance.uniform(whole / 2, whole))
+        landed += kill_at(clone, stage, chance.uniform(1.0, whole * 0.7))
         clone("dvc", "repro", "--single-item", stage)
         assert (clone.folder / "dvc.lock").read_text() == clone.lock
         assert_everything_is_whole(clone)

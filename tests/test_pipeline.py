@@ -61,12 +61,12 @@ def test_a_fresh_clone_runs_all_stages_and_is_then_up_to_date(finished: Any) -> 
     assert "consistent?" in summary and (finished.folder / "metrics/report/index.html").as_uri() in summary
 
 
-def test_a_clone_on_one_core_gives_the_same_outputs(finished: Any, new_clone: Callable[[str], Any]) -> None:
+def test_a_clone_on_one_core_gives_the_same_outputs(small_clone: Any, new_clone: Callable[[str], Any]) -> None:
     clone = new_clone("one-core")
+    shutil.copy2(small_clone.folder / "params.yaml", clone.folder)
     one_core = ["taskset", "-c", "0"] if shutil.which("taskset") else ["env", "BANANA100_WORKERS=1"]
     clone(*one_core, "dvc", "repro")
-    assert clone.outputs() == finished.outputs()
-    assert snapshot(clone.folder) == snapshot(finished.folder)
+    assert (clone.folder / "dvc.lock").read_text() == small_clone.lock
 
 
 def test_images_are_those_that_the_committed_lock_names(finished: Any) -> None:
