@@ -1,7 +1,9 @@
 """Stage score: score what the store lacks, then write one table a metric, the drift, the scorers and the failures."""
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +78,19 @@ def run(params: Params, shard: str | None = None, merge: bool = False) -> None:
         _write(plan, store)
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the garbage collector, which would walk over and over through rows by the 100,000 that hold no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_uncollected()
 def _plan(params: Params) -> Plan:
     lock = weights.read_lock()
     images = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
@@ -110,6 +125,7 @@ def _pairs(images: pd.DataFrame) -> tuple[list[Pair], list[Pair]]:
     return [Pair(files[image_id]) for image_id in sorted(files)], [drift[key] for key in sorted(drift)]
 
 
+@_uncollected()
 def _lacking(plan: Plan, store: ScoreStore) -> list[Job]:
     lacking: dict[tuple[str, str], tuple[Pair, list[str]]] = {}
     for metric, pairs in plan.wanted.items():
@@ -142,6 +158,7 @@ def _flushes(scores: Iterator[list[Score]]) -> Iterator[list[Score]]:
     yield batch
 
 
+@_uncollected()
 def _write(plan: Plan, store: ScoreStore) -> None:
     failures, drift = [], []
     wanted = {paths.SCORERS_TABLE, paths.FAILURES_TABLE, paths.DRIFT_TABLE}
