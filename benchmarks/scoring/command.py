@@ -14,6 +14,8 @@ import pandas as pd
 from banana100 import paths
 from banana100.catalogue.metrics import METRICS
 from banana100.scoring import weights
+from banana100.scoring.scorers import KERNELS
+from banana100.workers import ENVIRONMENT
 from benchmarks.scoring import material
 from benchmarks.scoring.measure import LIGHT, NETWORKS, Case, Options, environment, ratio, table, take_turns, timed
 
@@ -32,6 +34,11 @@ class Contest:
     weights: Path
     ours: Scores = field(default_factory=dict)
     theirs: Scores = field(default_factory=dict)
+
+    def variables_of(self, kind: str, cpu: bool = True) -> dict[str, str]:
+        """What the engine's workers start with in the pass of a kind of metrics."""
+        started = ENVIRONMENT | (KERNELS if kind == "statistics" else {}) | weights.environment(self.weights)
+        return environment(cpu, BANANA100_WEIGHTS=self.weights) | started
 
     def run_ours(self) -> float:
         """Seconds of `banana100 score` with an empty store: decode, score, keep, write the tables."""

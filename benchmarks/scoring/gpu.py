@@ -4,9 +4,6 @@ import json
 from statistics import median
 
 from banana100.catalogue.metrics import METRICS
-from banana100.scoring import weights
-from banana100.scoring.scorers import KERNELS
-from banana100.workers import ENVIRONMENT
 from benchmarks.scoring.command import contest
 from benchmarks.scoring.measure import LIGHT, NETWORKS, ROOT, Case, Options, child, environment, table, timed
 
@@ -21,8 +18,7 @@ def run(options: Options, device: str = "cuda:0") -> None:
     case = contest(options, "gpu", Case("all", (*LIGHT, *NETWORKS), _SIDE, options.images))
     rows = []
     for kind in sorted({METRICS[metric].kind for metric in case.metrics}):
-        started = ENVIRONMENT | (KERNELS if kind == "statistics" else {}) | weights.environment(case.weights)
-        variables = environment(cpu=False, BANANA100_WEIGHTS=case.weights) | started
+        variables = case.variables_of(kind, cpu=False)
         command = child("device", kind, device, str(options.runs))
         found = json.loads(timed(command, case.folder / "project", variables)[1].splitlines()[-1])
         for name, of in found.items():

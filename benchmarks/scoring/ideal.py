@@ -4,9 +4,7 @@ import json
 from statistics import median
 
 from banana100.catalogue.metrics import METRICS
-from banana100.scoring import weights
-from banana100.scoring.scorers import KERNELS
-from banana100.workers import ENVIRONMENT, worker_count
+from banana100.workers import worker_count
 from benchmarks.scoring.command import Contest, contest
 from benchmarks.scoring.measure import Case, Options, child, environment, finish, start, table, take_turns, timed
 
@@ -56,9 +54,7 @@ def _forward(case: Contest, copies: int) -> float:
     """CPU seconds of one thread over all images, as each of so many processes at once needs them on average."""
     total = 0.0
     for kind in sorted({METRICS[metric].kind for metric in case.metrics}):
-        # what the workers of the kind's pass start with
-        started = ENVIRONMENT | (KERNELS if kind == "statistics" else {}) | weights.environment(case.weights)
-        variables = environment(BANANA100_WEIGHTS=case.weights) | started
+        variables = case.variables_of(kind)
         running = [start(child("forward", kind), case.folder / "project", variables) for _ in range(copies)]
         total += sum(json.loads(finish(process))["seconds"] for process in running) / copies
     return total

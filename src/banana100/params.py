@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from banana100 import paths
-from banana100.catalogue.metrics import DRIFT_METRICS, METRICS
+from banana100.catalogue.metrics import DRIFT_METRICS, EVERY_METRIC, METRICS
 from banana100.catalogue.photographs import BUNDLED
 from banana100.errors import UserError
 
@@ -129,6 +129,19 @@ class Params(_Strict):
     def ranked_metrics(self) -> list[str]:
         """The metrics that are judged."""
         return self._members(self.ranking.metrics)
+
+    def named_metrics(self, names: Sequence[str]) -> list[str]:
+        """The metrics of a command's words, each once, sets replaced by their members.
+
+        Raises:
+            UserError: a word is neither a metric nor a set.
+        """
+        listed = list(dict.fromkeys(member for name in names for member in self.metric_sets.get(name, [name])))
+        if unknown := [name for name in listed if name not in EVERY_METRIC]:
+            raise UserError(
+                f"{unknown[0]} is no metric and no set of params.yaml; `banana100 metrics` lists the metrics."
+            )
+        return listed
 
     def _members(self, metrics: list[str] | str) -> list[str]:
         return self.metric_sets[metrics] if isinstance(metrics, str) else metrics

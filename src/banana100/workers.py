@@ -37,11 +37,22 @@ def worker_count() -> int:
     Raises:
         UserError: the variable is not a whole number of at least 1.
     """
-    value = os.environ.get("BANANA100_WORKERS")
+    if asked := whole_number("BANANA100_WORKERS"):
+        return asked
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def whole_number(variable: str) -> int | None:
+    """The environment variable as a whole number of at least 1; None where it is not set.
+
+    Raises:
+        UserError: it is something else.
+    """
+    value = os.environ.get(variable)
     if value is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return None
     if not value.isdecimal() or int(value) < 1:
-        raise UserError(f"environment: BANANA100_WORKERS is {value!r}; allowed: a whole number of at least 1.")
+        raise UserError(f"environment: {variable} is {value!r}; allowed: a whole number of at least 1.")
     return int(value)
 
 

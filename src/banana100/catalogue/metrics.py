@@ -265,3 +265,5 @@ DRIFT_METRICS: dict[str, Metric] = {
     "psnr": Metric("statistics", decimals=3, working_mb=100),
     "ssim": Metric("statistics", working_mb=300, channels="luminance", minimal_side=11),
 }
+
+EVERY_METRIC = METRICS | DRIFT_METRICS

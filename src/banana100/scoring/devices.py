@@ -6,6 +6,7 @@ from pathlib import Path
 import psutil
 
 from banana100.errors import UserError
+from banana100.workers import whole_number
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -41,12 +42,7 @@ def batch_size(device: str) -> int:
     Raises:
         UserError: the variable is not a whole number of at least 1.
     """
-    value = os.environ.get("BANANA100_BATCH")
-    if value is None:
-        return 1 if device == "cpu" else 16
-    if not value.isdecimal() or int(value) < 1:
-        raise UserError(f"environment: BANANA100_BATCH is {value!r}; allowed: a whole number of at least 1.")
-    return int(value)
+    return whole_number("BANANA100_BATCH") or (1 if device == "cpu" else 16)
 
 
 def available_mb() -> float:

@@ -64,7 +64,7 @@ def _fetch_repository(repository: Repository, lock: Lock) -> list[str]:
     for path in sorted(snapshot.rglob("*")):
         name = path.relative_to(snapshot).as_posix()
         if path.is_file() and any(fnmatch.fnmatch(name, pattern) for pattern in repository.files):
-            key = f"huggingface/{repository.name}/{name}"
+            key = local.key_prefix(repository) + name
             digest = local.digest_of(path)
             _check(f"{path}", digest, lock.get(key, {}).get("sha256"))
             pinned += _pin(lock, key, {"bytes": path.stat().st_size, "revision": revision, "sha256": digest})
@@ -74,7 +74,7 @@ def _fetch_repository(repository: Repository, lock: Lock) -> list[str]:
 def _snapshot(repository: Repository, lock: Lock) -> None:
     """Fetch the pinned revision, or the newest, and let it be what Hugging Face's libraries find offline."""
     _require_host(_mirrored(_HUB), repository.name, local.repository_folder(repository))
-    prefix = f"huggingface/{repository.name}/"
+    prefix = local.key_prefix(repository)
     revision = next((pin["revision"] for key, pin in lock.items() if key.startswith(prefix)), "main")
     with _online():
         from huggingface_hub import snapshot_download  # noqa: PLC0415  reads its environment when imported

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from banana100 import images
-from banana100.catalogue.metrics import DRIFT_METRICS, METRICS, Metric
+from banana100.catalogue.metrics import DRIFT_METRICS, EVERY_METRIC, Metric
 from banana100.files import sha256_of
 from banana100.lineage.identity import identity
 from banana100.scoring import metrics, weights
@@ -49,7 +49,7 @@ class Scorer:
     @property
     def facts(self) -> Metric:
         """The metric's row in the catalogue."""
-        return METRICS.get(self.metric) or DRIFT_METRICS[self.metric]
+        return EVERY_METRIC[self.metric]
 
 
 def scorer(metric: str, precision: str, lock: Lock) -> Scorer:
@@ -58,7 +58,7 @@ def scorer(metric: str, precision: str, lock: Lock) -> Scorer:
     Raises:
         UserError: its weights are not there, or not pinned.
     """
-    facts = METRICS.get(metric) or DRIFT_METRICS[metric]
+    facts = EVERY_METRIC[metric]
     files = weights.pinned(metric, facts, lock)
     names, digests, licences = _parameters(facts, files)
     statistics = facts.kind == "statistics"

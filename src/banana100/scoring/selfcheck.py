@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from banana100.catalogue.metrics import DRIFT_METRICS, METRICS
+from banana100.catalogue.metrics import DRIFT_METRICS, EVERY_METRIC
 from banana100.errors import UserError
 from banana100.files import sha256_of
 from banana100.images import read_header
@@ -65,10 +65,7 @@ def run(params: Params, names: Sequence[str]) -> None:
     Raises:
         UserError: a metric is not known; or scores differ from the published ones.
     """
-    known = METRICS | DRIFT_METRICS
-    listed = [member for name in names for member in params.metric_sets.get(name, [name])] or sorted(known)
-    if unknown := [name for name in listed if name not in known]:
-        raise UserError(f"{unknown[0]} is no metric; `banana100 metrics` lists them.")
+    listed = params.named_metrics(names) or sorted(EVERY_METRIC)
     verdicts = check(listed)
     print(tabulate([[name, *verdicts[name]] for name in listed], ["metric", "verdict", "largest difference, or why"]))
     if wrong := [name for name in listed if verdicts[name][0] == "DIFFERS"]:

@@ -71,6 +71,11 @@ def repository_folder(repository: Repository) -> Path:
     return paths.weights() / "huggingface" / "hub" / f"{kind}--{repository.name.replace('/', '--')}"
 
 
+def key_prefix(repository: Repository) -> str:
+    """What the keys of a repository's files in the lock begin with; the file's path in it follows."""
+    return f"huggingface/{repository.name}/"
+
+
 def read_lock(path: Path = paths.WEIGHTS_LOCK) -> Lock:
     """The pins: key to sha256, bytes and, for a repository's file, revision.
 
@@ -114,7 +119,7 @@ def files_of(weights: Weights, lock: Lock) -> dict[str, Path]:
     """The files that the lock pins for a weight file or a repository, by key."""
     if isinstance(weights, WeightFile):
         return {file_key(weights): file_path(weights)} if file_key(weights) in lock else {}
-    prefix = f"huggingface/{weights.name}/"
+    prefix = key_prefix(weights)
     return {
         key: repository_folder(weights) / "snapshots" / pin["revision"] / key.removeprefix(prefix)
         for key, pin in lock.items()
@@ -129,8 +134,8 @@ def by_name(row: Metric, files: Sequence[PinnedFile]) -> dict[str, Path]:
         if isinstance(weights, WeightFile):
             found[weights.name] = file_path(weights)
         else:
-            first = next(file for file in files if file.key.startswith(f"huggingface/{weights.name}/"))
-            inner = first.key.removeprefix(f"huggingface/{weights.name}/")
+            first = next(file for file in files if file.key.startswith(key_prefix(weights)))
+            inner = first.key.removeprefix(key_prefix(weights))
             found[weights.name] = first.path.parents[inner.count("/")]
     return found
 
@@ -198,7 +203,6 @@ def _refuse_download(_: Any, request: Any, *arguments: Any, **options: Any) -> N
 
 def write_lock(lock: Mapping[str, Mapping[str, Any]], path: Path = paths.WEIGHTS_LOCK) -> None:
     """Write the pins, sorted; see `read_lock`."""
-
     text = _LOCK_HEAD + yaml.safe_dump({key: dict(lock[key]) for key in sorted(lock)}, sort_keys=True)
     write_atomically(path, text.encode())
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from banana100 import paths
-from banana100.catalogue.metrics import DRIFT_METRICS, METRICS, Metric
+from banana100.catalogue.metrics import DRIFT_METRICS, EVERY_METRIC, METRICS, Metric
 from banana100.catalogue.weights import WeightFile, Weights
 from banana100.errors import UserError
 from banana100.params import Params
@@ -24,7 +24,8 @@ def run(params: Params, action: str, names: Sequence[str]) -> None:
     Raises:
         UserError: a metric is not known, or what was asked for failed; what was fetched is kept.
     """
-    rows = {name: _facts(name) for name in _expanded(params, names)}
+    listed = params.named_metrics(names) or [*params.scored_metrics(), *params.scoring.drift]
+    rows = {name: EVERY_METRIC[name] for name in listed}
     {"fetch": _fetch, "status": _status, "verify": _verify}[action](rows)
 
 
@@ -51,22 +52,7 @@ def list_metrics() -> None:
 
 
 def _ready(facts: Metric, lock: Lock) -> str:
-    if not facts.weights:
-        return "yes"
     return "yes" if all(_state(file, lock) == "here" for file in facts.weights) else "to fetch"
-
-
-def _expanded(params: Params, names: Sequence[str]) -> list[str]:
-    if not names:
-        return [*params.scored_metrics(), *params.scoring.drift]
-    listed = [member for name in names for member in params.metric_sets.get(name, [name])]
-    return list(dict.fromkeys(listed))
-
-
-def _facts(name: str) -> Metric:
-    if facts := METRICS.get(name) or DRIFT_METRICS.get(name):
-        return facts
-    raise UserError(f"{name} is no metric and no set of params.yaml; `banana100 metrics` lists the metrics.")
 
 
 def _fetch(rows: dict[str, Metric]) -> None:
@@ -86,10 +72,16 @@ def _fetch(rows: dict[str, Metric]) -> None:
 def _status(rows: dict[str, Metric]) -> None:
     lock = weights.read_lock()
     table = [
-        [name, file.name, _origin(file), f"{file.megabytes:,.4g}" if file.megabytes else "?", _state(file, lock), terms]
+        [
+            name,
+            file.name,
+            _origin(file),
+            f"{file.megabytes:,.4g}" if file.megabytes else "?",
+            _state(file, lock),
+            file.licence,
+        ]
         for name, facts in rows.items()
         for file in facts.weights
-        for terms in [file.licence]
     ]
     for name, facts in rows.items():
         if packaged := facts.parameters:

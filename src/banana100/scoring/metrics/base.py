@@ -7,7 +7,7 @@ from typing import Protocol
 
 import torch
 
-from banana100.catalogue.metrics import DRIFT_METRICS, METRICS
+from banana100.catalogue.metrics import EVERY_METRIC
 
 
 class ImageMetric(Protocol):
@@ -39,6 +39,6 @@ class ImageMetric(Protocol):
 
 def load(name: str, files: Mapping[str, Path], device: torch.device) -> ImageMetric:
     """Build the metric called `name`; see `ImageMetric`."""
-    row = METRICS.get(name) or DRIFT_METRICS[name]
+    row = EVERY_METRIC[name]
     module, class_name = row.implementation.split(":")
     return getattr(importlib.import_module(f"banana100.scoring.metrics.{module}"), class_name)(name, files, device)

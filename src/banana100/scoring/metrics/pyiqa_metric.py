@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from banana100.catalogue.metrics import DRIFT_METRICS, METRICS
+from banana100.catalogue.metrics import EVERY_METRIC
 from banana100.scoring.metrics import parameters
 
 # Layouts give the same scores to 1e-6; these convolution stacks are up to 1.7 times faster in this one on a CPU.
@@ -23,7 +23,7 @@ class PyiqaMetric:
     def __init__(self, name: str, files: Mapping[str, Path], device: torch.device) -> None:
         import pyiqa  # noqa: PLC0415  the cache places are fixed when it is imported
 
-        row = METRICS.get(name) or DRIFT_METRICS[name]
+        row = EVERY_METRIC[name]
         if any("ViT" in file for file in files):
             _lead_clip(Path(torch.hub.get_dir()) / "clip")
         options = {"pretrained_model_path": parameters.for_pyiqa(row.parameters)} if row.parameters else {}
