@@ -53,7 +53,7 @@ def small_params(default_params: dict[str, Any]) -> dict[str, Any]:
     content["seeds"]["sources"] = [{"kind": "bundled", "names": ["astronaut", "coffee", "rocket"]}]
     content["campaigns"] = {"simulated-replica": content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 3}}
     content["previews"] = {"steps": [0, 1, 3], "side": 32}
-    content["ranking"] |= {"probe_steps": [2, 3]}
+    content["ranking"] |= {"probe_steps": [2, 3], "min_drift": {}}
     return content
 
 

@@ -62,6 +62,13 @@ MISTAKES = [
     ("sedes", {}, ["sedes", "not a known key", "seeds"]),
     ("ranking.probe_steps", [1, 5], ["ranking.probe_steps", "[1, 5]", "above ranking.baseline_step, which is 1"]),
     ("ranking.probe_steps", ["5"], ["ranking.probe_steps.0", '"5"', "whole numbers"]),
+    ("ranking.spread", "mad", ["ranking.spread", '"mad"', "std, iqr or range"]),
+    ("ranking.min_drift", {"lpips": 0.2}, ["ranking.min_drift.lpips", "0.2", "scoring.drift holds"]),
+    ("ranking.min_drift", {"psnr": float("nan")}, ["ranking.min_drift.psnr", "NaN", "number"]),
+    ("ranking.min_drift", {"psnr": "30"}, ["ranking.min_drift.psnr", '"30"', "number"]),
+    ("ranking.min_drift", 30, ["ranking.min_drift", "30", "{} leaves no chain out"]),
+    ("ranking.bootstrap", 99, ["ranking.bootstrap", "99", "from 100 to 100000"]),
+    ("ranking.random_state", -1, ["ranking.random_state", "-1", "0 to 4294967295"]),
     ("previews.steps", [0, 0], ["previews.steps", "once"]),
     ("previews.steps", [-1], ["previews.steps.0", "-1", "at least 0"]),
 ]

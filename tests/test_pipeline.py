@@ -1,6 +1,8 @@
 """The front door: real DVC in fresh clones, on the default params."""
 
 import ast
+import hashlib
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -46,6 +48,15 @@ def snapshot(folder: Path) -> dict[str, str]:
         for file in sorted((folder / part).rglob("*"))
         if file.is_file()
     }
+
+
+def md5(file: Path) -> str:
+    return hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+
+
+def objects(folder: Path) -> set[str]:
+    """The names, which are md5, of all objects in a cache or remote of DVC."""
+    return {file.parent.name + file.name for file in (folder / "files/md5").rglob("*") if file.is_file()}
 
 
 def stages_run(log: str) -> list[str]:
@@ -107,6 +118,36 @@ def test_a_subset_of_metrics_re_runs_rank_and_report_only(restored: Any) -> None
     restored("dvc", "plots", "diff", "main", "pair", "-o", str(restored.folder / "dvc_plots"))
     page = (restored.folder / "dvc_plots/index.html").read_text()
     assert "niqe" in page and "pair" in page
+
+
+def test_a_clone_with_only_a_remote_compares_subsets_without_an_image(
+    restored: Any, new_clone: Callable[[str], Any], tmp_path: Path
+) -> None:
+    clone = new_clone("only-a-remote")
+    shutil.copy2(restored.folder / "dvc.lock", clone.folder)
+    shutil.copy2(restored.folder / "metrics/ranking.json", clone.folder / "metrics")
+    for one in (restored, clone):
+        one("dvc", "remote", "add", "-q", "-d", "lab", str(tmp_path / "remote"))
+        one("git", "commit", "-qam", "remote")
+    restored("dvc", "push", "-q")
+    arguments = ["--pull", "--allow-missing", "-n", "pair", "-S", "ranking.metrics=[niqe,piqe]"]
+    assert stages_run(clone("dvc", "exp", "run", *arguments).stdout) == ["rank", "report"]
+    fetched = objects(clone.folder / ".dvc/cache") & objects(tmp_path / "remote")
+    files = [
+        file for part in ("lineage", "previews", "scores") for file in (restored.folder / "data" / part).rglob("*")
+    ]
+    wanted = {md5(file): file.stat().st_size for file in files if file.is_file()}
+    assert wanted.keys() <= fetched
+    extra = [restored.folder / f".dvc/cache/files/md5/{name[:2]}/{name[2:]}" for name in fetched - wanted.keys()]
+    listings = [file for file in extra if file.suffix == ".dir"]  # names and md5 of an output's files
+    assert [file.name for file in extra if file not in listings] == []
+    assert not list((clone.folder / "data").rglob("*.png"))
+    replicas = sum(file.stat().st_size for file in (restored.folder / "data/replicas").rglob("*.png"))
+    assert sum(wanted.values()) + sum(file.stat().st_size for file in listings) < replicas / 20
+    ranking = json.loads((clone.folder / "metrics/ranking.json").read_text())
+    assert set(ranking["ranking"]) == {"niqe", "piqe"}
+    whole = json.loads((restored.folder / "metrics/ranking.json").read_text())
+    assert ranking["ranking"]["niqe"]["tau_low"] == whole["ranking"]["niqe"]["tau_low"]  # drawn alike in every subset
 
 
 @pytest.mark.parametrize(

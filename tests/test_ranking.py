@@ -1,4 +1,4 @@
-"""The paper's criterion and Kendall's tau, against chains whose answer is known."""
+"""The paper's criterion against chains whose answer is known; stage rank and the report on tables written by hand."""
 
 import itertools
 import json
@@ -14,29 +14,55 @@ from hypothesis import strategies as st
 from banana100 import paths
 from banana100.cli import main
 from banana100.lineage import tables
-from banana100.ranking import criterion, curves
-from banana100.ranking.order import kendall_tau
+from banana100.params import RankingParams
+from banana100.ranking import criterion, curves, study, verdicts
+from banana100.ranking.study import Study
 
 PROBES = [5, 10, 20]
 STEPS = range(21)
+NAN = float("nan")
 
 
-def table(chains: dict[str, list[float]], higher_is_better: bool = True, metric: str = "m") -> pd.DataFrame:
-    """Curves of chains given as scores at steps 0, 1, 2, ...; lower-is-better scores are given as such."""
+def tables_of(chains: dict[str, list[float]], drift: dict[str, list[float]]) -> tuple[pd.DataFrame, ...]:
+    """Images, scores and psnr of chains given as scores at steps 0, 1, 2, ..."""
     images = pd.DataFrame(
         [("c", seed, 1, step, f"{seed}{step}") for seed, scores in chains.items() for step in range(len(scores))],
         columns=[*curves.CHAIN, "step", "image_id"],
     )
     scores = pd.DataFrame(
-        [(f"{seed}{step}", metric, score) for seed, scores in chains.items() for step, score in enumerate(scores)],
-        columns=["image_id", "metric", "score"],
+        [(f"{seed}{step}", score) for seed, scores in chains.items() for step, score in enumerate(scores)],
+        columns=["image_id", "score"],
     )
-    scorers = pd.DataFrame({"metric": [metric], "higher_is_better": [higher_is_better]})
-    return curves.add_change(curves.join(images, scores, scorers), 1)
+    rows = [
+        (f"{seed}{step}", f"{seed}0", "psnr", score) for seed, row in drift.items() for step, score in enumerate(row, 1)
+    ]
+    return images, scores.dropna(), pd.DataFrame(rows, columns=["image_id", "reference_id", "metric", "score"])
 
 
-def judge(chains: dict[str, list[float]], higher_is_better: bool = True) -> pd.DataFrame:
-    return criterion.judge_chains(table(chains, higher_is_better), 1, PROBES)
+def study_of(
+    chains: dict[str, list[float]],
+    higher_is_better: bool = True,
+    drift: dict[str, list[float]] | None = None,
+    **ranking: Any,
+) -> Study:
+    """One metric m on chains of one repeat each."""
+    images, scores, psnr = tables_of(chains, drift or {})
+    joined = curves.build(images, {"m": scores}, {"m": higher_is_better})
+    settings: dict[str, Any] = {"metrics": ["m"], "baseline_step": 1, "probe_steps": PROBES, "spread": "std"}
+    settings |= {"min_drift": {}, "bootstrap": 100, "random_state": 1} | ranking
+    evidence = study.Drift(curves.drift_along(joined, images, psnr), {"psnr": True})
+    return study.make(joined, evidence, RankingParams(**settings))
+
+
+def judge(chains: dict[str, list[float]], higher_is_better: bool = True, **options: Any) -> pd.DataFrame:
+    given = study_of(chains, higher_is_better, **options)
+    return verdicts.of_chains(given, verdicts.along_chains(given), PROBES)
+
+
+def judge_metric(chains: dict[str, list[float]], **options: Any) -> dict[str, Any]:
+    given = study_of(chains, **options)
+    (row,) = verdicts.of_metrics(given, verdicts.along_chains(given)).to_dict("records")
+    return row
 
 
 falling = [10.0 - step / 4 for step in STEPS]
@@ -65,16 +91,16 @@ def with_bump(at: int) -> list[float]:
 )
 def test_known_chains(scores: list[float], higher_is_better: bool, passes: bool, tau: float | None) -> None:
     (row,) = judge({"a": scores}, higher_is_better).to_dict("records")
-    assert row["passes"] == passes and pd.isna(row["not_judged"])
+    assert row["passes"] == passes and pd.isna(row["not_judged"]) and pd.isna(row["left_out"])
     if tau is not None:
         assert row["tau"] == pytest.approx(tau)
 
 
 def test_one_failing_chain_makes_a_metric_inconsistent() -> None:
-    verdicts = criterion.judge_metrics(judge({"a": falling, "b": falling, "c": with_bump(10)}))
-    (row,) = verdicts.to_dict("records")
+    row = judge_metric({"a": falling, "b": falling, "c": with_bump(10)})
     assert (row["consistent"], row["chains"], row["failures"], row["not_judged"]) == (False, 3, 1, 0)
-    (row,) = criterion.judge_metrics(judge({"a": falling, "b": falling})).to_dict("records")
+    assert row["failure_rate"] == pytest.approx(1 / 3)
+    row = judge_metric({"a": falling, "b": falling})
     assert (row["consistent"], row["chains"], row["failures"]) == (True, 2, 0)
 
 
@@ -85,43 +111,83 @@ def test_the_papers_example_is_a_failure() -> None:
     assert not row["passes"] and row["tau"] == pytest.approx(1.0)
 
 
-def test_changes_are_in_standard_deviations_of_the_metric() -> None:
-    chains = judge({"a": falling, "b": rising})
-    spread = np.std(falling + rising)
-    assert chains.loc[0, "change_5"] == pytest.approx((falling[5] - falling[1]) / spread)
-    assert chains.loc[1, "change_20"] == pytest.approx((rising[20] - rising[1]) / spread)
+@pytest.mark.parametrize(
+    ("kind", "unit"),
+    [
+        ("std", np.std(falling + rising)),
+        ("iqr", np.subtract(*np.percentile(falling + rising, [75, 25]))),
+        ("range", max(falling) - min(falling)),
+    ],
+)
+def test_changes_are_in_units_of_the_metrics_spread(kind: str, unit: float) -> None:
+    chains = judge({"a": falling, "b": rising}, spread=kind)
+    assert chains.loc[0, "change_5"] == pytest.approx((falling[5] - falling[1]) / unit)
+    assert chains.loc[1, "change_20"] == pytest.approx((rising[20] - rising[1]) / unit)
+    assert chains["passes"].tolist() == [True, False]
 
 
-def test_short_chains_and_missing_scores_are_counted_not_dropped() -> None:
+def test_short_chains_and_missing_scores_are_counted_and_named() -> None:
     missing = list(falling)
-    missing[10] = float("nan")
-    chains = judge({"whole": falling, "short": falling[:15], "holes": missing, "seed only": falling[:1]})
+    missing[10] = NAN
+    every = {"whole": falling, "short": falling[:15], "holes": missing, "seed only": falling[:1]}
+    chains = judge(every)
     reasons = chains.set_index("seed")["not_judged"].dropna().to_dict()
     assert reasons == {
-        "short": "the chain has no step 20",
+        "short": "the chain ends at step 14, before step 20",
         "holes": "no score at step 10",
-        "seed only": "the chain has no step 1, 5, 10, 20",
+        "seed only": "the chain ends at step 0, before step 1",
     }
-    (row,) = criterion.judge_metrics(chains).to_dict("records")
+    row = judge_metric(every)
     # three chains are unknown: nobody can say that the metric is consistent on all
     assert (row["consistent"], row["chains"], row["failures"], row["not_judged"]) == (False, 1, 0, 3)
     assert chains.set_index("seed").loc["holes", "tau"] == pytest.approx(-1)
+    assert study_of(every).eligible.tolist() == [True, False, False, True]  # holes, seed only, short, whole
+
+
+def test_a_chain_that_misses_a_step_in_between_says_which() -> None:
+    images, scores, _ = tables_of({"a": falling}, {})
+    joined = curves.build(images[images["step"] != 10], {"m": scores}, {"m": True})
+    nothing = np.full(1, None, dtype=object)
+    found = criterion.judge(joined, curves.change(joined, 1, np.ones(1)), 1, PROBES, nothing)
+    assert found.not_judged[0, 0] == "the chain has no step 10"
 
 
 def test_a_metric_without_any_judged_chain_is_not_consistent() -> None:
-    (row,) = criterion.judge_metrics(judge({"short": falling[:3]})).to_dict("records")
+    row = judge_metric({"short": falling[:3]})
     assert (row["consistent"], row["chains"], row["not_judged"]) == (False, 0, 1)
+    assert np.isnan([row["failure_rate"], row["tau"], row["auc"], row["detection"], row["p_permutation"]]).all()
 
 
-def test_tau_b_agrees_with_its_definition_under_ties() -> None:
-    # Kendall 1945: (P - Q) / sqrt((n0 - n1)(n0 - n2)), worked out for one tie in y: 4 concordant, 1 discordant of 6
-    steps, scores = [1, 2, 3, 4], [1.0, 3.0, 2.0, 3.0]
-    assert kendall_tau(steps, scores) == pytest.approx((4 - 1) / np.sqrt(6 * 5))
+# --- evidence that the images degrade
 
 
-def test_tau_needs_two_scores() -> None:
-    assert np.isnan(kendall_tau([1, 2], [3.0, float("nan")]))
-    assert kendall_tau([1, 2, 3], [3.0, float("nan"), 2.0]) == pytest.approx(-1)
+def test_a_metric_is_judged_only_where_images_have_drifted() -> None:
+    near, far = [40.0] * 20, [40.0 - step for step in range(20)]
+    drift = {"still": near, "rotten": far, "unknown": far[:10], "short": far[:5]}
+    every = {"still": rising, "rotten": falling, "unknown": falling, "short": falling[:6]}
+    chains = judge(every, drift=drift, min_drift={"psnr": 30}).set_index("seed")
+    assert chains["left_out"].dropna().to_dict() == {
+        "still": "drift psnr is 40 at step 20, wanted at most 30",
+        "unknown": "drift psnr is not known at step 20, wanted at most 30",
+    }
+    assert chains["not_judged"].dropna().to_dict() == {"short": "the chain ends at step 5, before step 10"}
+    assert chains["passes"].dropna().to_dict() == {"rotten": True}
+    assert chains["drift_psnr"].dropna().to_dict() == {"still": 40, "rotten": 21}
+    row = judge_metric(every, drift=drift, min_drift={"psnr": 30})
+    assert (row["chains"], row["failures"], row["not_judged"], row["left_out"]) == (1, 0, 1, 2)
+    del every["short"]
+    # a chain that has nothing to see says nothing against a metric
+    assert judge_metric(every, drift=drift, min_drift={"psnr": 30})["consistent"]
+    assert not judge_metric(every, drift=drift)["consistent"]
+
+
+@pytest.mark.parametrize(("higher_is_better", "bound", "kept"), [(True, 0.9, [0.5, 0.9]), (False, 0.9, [0.9, 0.95])])
+def test_far_is_low_or_high_as_the_metric_has_it(higher_is_better: bool, bound: float, kept: list[float]) -> None:
+    from banana100.ranking.evidence import too_little_drift
+
+    values = np.array([[0.5], [0.9], [0.95]])
+    reasons = too_little_drift({"d": values}, {"d": bound}, {"d": higher_is_better}, 0, 3)
+    assert values[reasons == np.array(None)].ravel().tolist() == kept
 
 
 scores = st.lists(st.integers(-50, 50).map(float), min_size=21, max_size=21)
@@ -130,8 +196,8 @@ scores = st.lists(st.integers(-50, 50).map(float), min_size=21, max_size=21)
 @given(scores)
 def test_verdicts_do_not_change_under_increasing_transforms(values: list[float]) -> None:
     plain, cubed = judge({"a": values}), judge({"a": [value**3 + 2 * value - 7 for value in values]})
-    assert plain["passes"].tolist() == cubed["passes"].tolist()
-    assert plain["tau"].tolist() == pytest.approx(cubed["tau"].tolist())
+    for name in ("passes", "tau", "rho", "accuracy", "monotone", "detection", "auc"):
+        assert plain[name].tolist() == pytest.approx(cubed[name].tolist())
 
 
 @given(scores)
@@ -142,13 +208,18 @@ def test_turning_sign_and_direction_changes_nothing(values: list[float]) -> None
 
 @given(scores, st.randoms())
 def test_the_order_of_rows_does_not_matter(values: list[float], random: Any) -> None:
-    images = pd.DataFrame({"campaign": "c", "seed": "s", "repeat": 1, "step": STEPS, "image_id": map(str, STEPS)})
-    rows = pd.DataFrame({"image_id": map(str, STEPS), "metric": "m", "score": values})
-    scorers = pd.DataFrame({"metric": ["m"], "higher_is_better": [True]})
-    order = list(STEPS)
-    random.shuffle(order)
-    shuffled = curves.join(images.iloc[order], rows.iloc[order[::-1]], scorers)
-    pd.testing.assert_frame_equal(shuffled, curves.join(images, rows, scorers))
+    images, rows, psnr = tables_of({"b": values, "a": falling, "c": rising[:9]}, {"a": falling[1:], "b": rising[1:]})
+    plain = curves.build(images, {"m": rows}, {"m": True})
+    orders = [random.sample(range(len(table)), len(table)) for table in (images, rows, psnr)]
+    mixed_images, mixed_rows, mixed_psnr = (
+        table.iloc[order] for table, order in zip((images, rows, psnr), orders, strict=True)
+    )
+    mixed = curves.build(mixed_images, {"m": mixed_rows}, {"m": True})
+    pd.testing.assert_frame_equal(mixed.chains, plain.chains)
+    assert (mixed.image_ids == plain.image_ids).all()
+    np.testing.assert_array_equal(mixed.scores, plain.scores)
+    drifts = curves.drift_along(plain, images, psnr), curves.drift_along(mixed, mixed_images, mixed_psnr)
+    np.testing.assert_array_equal(drifts[0]["psnr"], drifts[1]["psnr"])
 
 
 # --- the stage, on tables written by hand
@@ -170,8 +241,14 @@ def scored(project: Any, small_params: dict[str, Any], set_params: Any) -> dict[
     tables.write(paths.IMAGES_TABLE, tables.IMAGES, images)
     tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, requests)
     scorers = [{"scorer_id": f"s-{m}", "metric": m, "higher_is_better": m == "entropy"} for m in by_metric]
+    scorers.append({"scorer_id": "s-psnr", "metric": "psnr", "higher_is_better": True})
     tables.write(paths.SCORERS_TABLE, tables.SCORERS, scorers)
     tables.write(paths.FAILURES_TABLE, tables.FAILURES, [])
+    drift = [
+        {"image_id": f"{seed}{step}", "reference_id": f"{seed}0", "metric": "psnr", "score": 40.0 - at * step}
+        for (at, seed), step in itertools.product(enumerate("ab", start=4), (1, 2, 3))
+    ]
+    tables.write(paths.DRIFT_TABLE, tables.DRIFT, drift)
     for metric, values in by_metric.items():
         rows = [
             {"image_id": f"{seed}{step}", "metric": metric, "score": values[index][step], "scorer_id": f"s-{metric}"}
@@ -184,18 +261,70 @@ def scored(project: Any, small_params: dict[str, Any], set_params: Any) -> dict[
 def test_the_stage_writes_scalars_under_stable_names(scored: dict[str, Any]) -> None:
     assert main(["rank"]) == 0
     ranking = json.loads(paths.RANKING.read_text())
-    summary = {"metrics": 4, "consistent": 1, "failed_scores": 0, "chains": 2, "simulated_chains": 2}
-    assert ranking["summary"] == summary
-    fields = {"consistent": True, "failures": 0, "chains": 2, "not_judged": 0, "failed_scores": 0, "tau": -1.0}
-    assert ranking["ranking"]["niqe"] == fields
-    assert ranking["ranking"]["piqe"] == fields | {"consistent": False, "failures": 1, "tau": 0.0}
-    assert ranking["ranking"]["entropy"] == fields | {"consistent": False, "failures": 2, "tau": 1.0}
+    counts = {"metrics": 4, "consistent": 1, "failed_scores": 0, "chains": 2, "simulated_chains": 2, "seeds": 2}
+    counts |= {"left_out_chains": 0, "eligible_chains": 2, "ranked_seeds": 2}
+    assert ranking["summary"].items() >= counts.items()
+    fields = {"consistent": True, "failures": 0, "chains": 2, "not_judged": 0, "left_out": 0, "failed_scores": 0}
+    fields |= {"tau": -1.0, "rho": -1.0, "accuracy": 1.0, "monotone": 1.0, "detection": 2.0, "auc": 1.0}
+    assert ranking["ranking"]["niqe"].items() >= fields.items()
+    assert ranking["ranking"]["niqe"].keys() == ranking["ranking"]["piqe"].keys()
+    half = {"consistent": False, "failures": 1, "tau": 0.0, "accuracy": 0.5, "auc": 0.5, "auc_within": 0.5}
+    assert ranking["ranking"]["piqe"].items() >= half.items()
+    none = {"consistent": False, "failures": 2, "tau": 1.0, "accuracy": 0.0, "auc": 0.0, "detection": None}
+    assert ranking["ranking"]["entropy"].items() >= none.items()
+    assert all(
+        isinstance(value, bool | int | float | None) for row in ranking["ranking"].values() for value in row.values()
+    )
+    subset = {"metrics": 4, "images": 8, "seeds": 2, "images_without_all_scores": 0, "auc": 1.0, "gain": 0.0}
+    assert ranking["subset"].items() >= subset.items() and ranking["subset"]["best_single"] == "brisque"
     assert pd.read_csv(paths.VERDICTS_TABLE)["metric"].tolist() == ["niqe", "piqe", "brisque", "entropy"]
     curve = pd.read_csv(paths.curve("niqe"))
     assert curve["step"].tolist() == [0, 1, 2, 3]
     assert curve["change"].tolist() == pytest.approx(
         [1 / np.std([1, 2, 3, 4]) * (1 - step) for step in range(4)], abs=1e-5
     )
+
+
+def test_the_tables_are_tidy(scored: dict[str, Any]) -> None:
+    scored["ranking"]["min_drift"] = {"psnr": 27}
+    paths.PARAMS.write_text(json.dumps(scored))
+    assert main(["rank"]) == 0
+    failures = pd.read_csv(paths.FAILURES_BY_SEED_TABLE)
+    assert failures.columns.tolist() == [
+        *("metric", "campaign", "seed", "chains", "failures", "not_judged", "left_out", "failure_rate")
+    ]
+    piqe = failures[failures["metric"] == "piqe"].set_index("seed")
+    assert piqe["chains"].tolist() == [0, 1] and piqe["left_out"].tolist() == [1, 0]  # psnr 28 and 25 at step 3
+    assert piqe["failures"].tolist() == [0, 1] and len(failures) == 4 * 2
+    chains = pd.read_csv(paths.CHAINS_TABLE).set_index(["metric", "seed"])
+    assert chains.loc[("niqe", "a"), "left_out"] == "drift psnr is 28 at step 3, wanted at most 27"
+    assert chains.loc[("niqe", "b"), "drift_psnr"] == 25 and len(chains) == 4 * 2
+    redundancy = pd.read_csv(paths.REDUNDANCY_TABLE).set_index(["metric", "other"])["rho"]
+    assert redundancy["niqe", "niqe"] == pytest.approx(1) and redundancy["niqe", "entropy"] == pytest.approx(-1)
+    assert pd.read_csv(paths.RANKS_TABLE).columns.tolist() == ["metric", "average_rank"]
+    long = pd.read_parquet(paths.CHAIN_CURVES_TABLE)
+    assert len(long) == 4 * 8 and long["change"].notna().all()
+    written = {path.name for path in paths.RANKING_TABLES.iterdir()}
+    names = ("verdicts", "chains", "failures", "ranks", "redundancy", "subset")
+    assert written == {*(f"{name}.csv" for name in names), "chain_curves.parquet"}
+    assert json.loads(paths.RANKING.read_text())["summary"]["left_out_chains"] == 1
+    assert json.loads(paths.RANKING.read_text())["subset"]["auc"] is None  # one seed is left: none to judge on
+
+
+def test_equal_tables_give_equal_bytes_and_another_random_state_other_intervals(
+    scored: dict[str, Any], set_params: Any
+) -> None:
+    def outputs() -> dict[str, bytes]:
+        assert main(["rank"]) == 0
+        return {str(path): path.read_bytes() for path in paths.RANKING.parent.rglob("*") if path.is_file()}
+
+    first = outputs()
+    assert outputs() == first
+    scored["ranking"]["bootstrap"] = 100
+    set_params(scored)
+    # two seeds: the figures stay, as only what is drawn has changed
+    changed = {name for name, content in outputs().items() if content != first[name]}
+    assert changed <= {str(paths.VERDICTS_TABLE), str(paths.RANKING)}
 
 
 def test_chains_of_a_real_model_are_not_called_simulated(scored: dict[str, Any]) -> None:
@@ -284,6 +413,7 @@ def test_the_report_shows_what_ranking_json_says(scored: dict[str, Any], capsys:
         row = page.split(f"<tr><td>{metric}</td>")[1].split("</tr>")[0]
         assert ("✓ yes" in row) == verdict["consistent"] and f"{verdict['tau']:+.3f}" in row
         assert f"<td>{verdict['failures']}</td><td>{verdict['chains']}</td>" in row
+        assert f"{verdict['auc']:.3f}" in row
     assert page.count("data:image/webp;base64,d2VicA==") == 3 and "step 2<" not in page
     assert re.findall(r"https?://(?!www\.w3\.org)[^\"]*", page) == ["https://arxiv.org/abs/2604.03400"]  # offline
     first = page

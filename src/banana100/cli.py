@@ -76,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
         "print the verdict table of the last run and where its report lies",
         _stage("banana100.report.summary"),
     )
+    subsets = add("subsets", "search all subsets of the ranked metrics for those that see the rot best", _run_subsets)
+    subsets.add_argument("--size", type=int, default=2, metavar="K", help="metrics in a subset; 2 by default")
+    subsets.add_argument("--top", type=int, default=10, metavar="N", help="how many to show; 10 by default")
     add("metrics", "list every metric: direction, kind, what it needs", lambda _, __: _weights().list_metrics())
     wanted = add("weights", "fetch, list or check the trained weights of metrics", _run_weights)
     wanted.add_argument("action", choices=("fetch", "status", "verify"))
@@ -99,6 +102,10 @@ def _weights() -> ModuleType:
 
 def _run_weights(checked: Params, asked: argparse.Namespace) -> None:
     _weights().run(checked, asked.action, asked.names)
+
+
+def _run_subsets(checked: Params, asked: argparse.Namespace) -> None:
+    importlib.import_module("banana100.ranking.subsets_command").run(checked, asked.size, asked.top)
 
 
 def _run_selfcheck(checked: Params, asked: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
 """params.yaml, typed and checked: every stage starts here, so that a mistake costs one sentence and no output."""
 
 import json
+import math
 import typing
 from collections.abc import Sequence
 from pathlib import Path
@@ -105,6 +106,13 @@ class RankingParams(_Strict):
     probe_steps: list[int] = Field(
         min_length=1, description="a non-empty list of whole numbers above ranking.baseline_step"
     )
+    spread: Literal["std", "iqr", "range"] = Field(description="std, iqr or range")
+    min_drift: dict[str, float] = Field(
+        description="a block of bounds, each a number under the name of a metric that scoring.drift holds; "
+        "{} leaves no chain out"
+    )
+    bootstrap: int = Field(ge=100, le=100_000, description="a whole number of resamples from 100 to 100000")
+    random_state: int = Field(ge=0, lt=2**32, description="a whole number from 0 to 4294967295")
 
 
 class Params(_Strict):
@@ -211,6 +219,9 @@ def _check_metrics(params: Params) -> None:
     _check_list("ranking.metrics", params.ranked_metrics(), params.scored_metrics(), "scoring.metrics, which are ")
     if params.scoring.drift:
         _check_list("scoring.drift", params.scoring.drift, list(DRIFT_METRICS))
+    for name, bound in params.ranking.min_drift.items():
+        if name not in params.scoring.drift or not math.isfinite(bound):
+            raise refusal(f"ranking.min_drift.{name}", bound, _described(RankingParams, "min_drift"))
 
 
 def is_name(text: str) -> bool:

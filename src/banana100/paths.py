@@ -34,6 +34,10 @@ RANKING = Path("metrics/ranking.json")
 RANKING_TABLES = Path("metrics/tables")
 VERDICTS_TABLE = RANKING_TABLES / "verdicts.csv"
 CHAINS_TABLE = RANKING_TABLES / "chains.csv"
+FAILURES_BY_SEED_TABLE = RANKING_TABLES / "failures.csv"
+RANKS_TABLE = RANKING_TABLES / "ranks.csv"
+REDUNDANCY_TABLE = RANKING_TABLES / "redundancy.csv"
+SUBSET_TABLE = RANKING_TABLES / "subset.csv"
 CHAIN_CURVES_TABLE = RANKING_TABLES / "chain_curves.parquet"
 CURVES = Path("metrics/curves")
 

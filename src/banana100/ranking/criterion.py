@@ -5,62 +5,103 @@ a metric is consistent iff every chain passes (Banana100, arXiv 2604.03400: step
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from banana100.ranking.curves import CHAIN
-from banana100.ranking.order import kendall_tau
+from banana100.ranking.curves import CHAIN, Curves
 
 
-def judge_chains(curves: pd.DataFrame, baseline_step: int, probe_steps: Sequence[int]) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Verdicts:
+    """What the criterion says of M metrics on C chains; everything (M, C).
+
+    Attributes:
+        passes: bool; False also where not judged.
+        not_judged: why a verdict cannot be known (the chain is too short, a score is missing), or None.
+        left_out: why the chain does not count (see ranking/evidence.py), or None; then `not_judged` is None.
+    """
+
+    passes: NDArray[np.bool_]
+    not_judged: NDArray[np.object_]
+    left_out: NDArray[np.object_]
+
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """Where there is a verdict."""
+        return (self.not_judged == np.array(None)) & (self.left_out == np.array(None))
+
+
+def judge(
+    curves: Curves,
+    changes: NDArray[np.float64],
+    baseline_step: int,
+    probe_steps: Sequence[int],
+    too_little_drift: NDArray[np.object_],
+) -> Verdicts:
     """Judge every chain by every metric.
 
     Args:
-        curves: what `curves.add_change` gives.
+        curves: the scores.
+        changes: (M, C, K), what `curves.change` gives.
         baseline_step: the step compared with.
         probe_steps: the steps whose change must be negative.
+        too_little_drift: (C,), what `evidence.too_little_drift` gives for the last probe step.
+    """
+    shape = changes.shape[:2]
+    steps = sorted([baseline_step, *probe_steps])
+    passes = np.ones(shape, dtype=bool)
+    for step in probe_steps:
+        passes &= at(changes, step) < 0
+    incomplete = np.any([np.isnan(at(curves.scores, step)) for step in steps], axis=0)
+    not_judged = np.full(shape, None, dtype=object)
+    left_out = np.broadcast_to(too_little_drift, shape).copy()
+    for metric, chain in zip(*np.nonzero(incomplete), strict=True):
+        absent = _absent(curves.present[chain], steps)
+        if absent:  # says more than that its drift is not known either
+            left_out[metric, chain] = None
+        if left_out[metric, chain] is None:
+            not_judged[metric, chain] = absent or _without_score(curves.scores[metric, chain], steps)
+    return Verdicts(passes & ~incomplete & (left_out == np.array(None)), not_judged, left_out)
+
+
+def failures(metrics: Sequence[str], chains: pd.DataFrame, verdicts: Verdicts) -> pd.DataFrame:
+    """Count the chains of every metric, campaign and seed.
 
     Returns:
-        One row a metric and chain: the chain's columns, change_K for every probe step K, passes (missing where not
-        judged), not_judged (why, or missing), tau (Kendall's tau-b of aligned score with step over all steps scored;
-        -1 falls with every step, 0 also stands for a constant score).
+        Columns metric, campaign, seed, chains (judged), failures (judged and not passed), not_judged, left_out and
+        failure_rate (failures over chains; NaN without any).
     """
-    rows = []
-    for key, chain in curves.groupby(["metric", *CHAIN], sort=True):
-        change = chain.set_index("step")["change"]
-        probes = {f"change_{step}": change.get(step, float("nan")) for step in probe_steps}
-        not_judged = _obstacle(chain, [baseline_step, *probe_steps])
-        passes = None if not_judged else all(value < 0 for value in probes.values())
-        tau = kendall_tau(chain["step"], chain["aligned"])
-        verdict = {"passes": passes, "not_judged": not_judged, "tau": tau}
-        rows.append(dict(zip(["metric", *CHAIN], key, strict=True)) | probes | verdict)
-    return pd.DataFrame(rows).astype({"passes": "boolean", "not_judged": "str"})
+    flags = {
+        "chains": verdicts.judged,
+        "failures": verdicts.judged & ~verdicts.passes,
+        "not_judged": verdicts.not_judged != np.array(None),
+        "left_out": verdicts.left_out != np.array(None),
+    }
+    rows = [
+        chains[["campaign", "seed"]].assign(metric=metric, **{name: flag[index] for name, flag in flags.items()})
+        for index, metric in enumerate(metrics)
+    ]
+    counted = pd.concat(rows).groupby(["metric", *CHAIN[:2]])[list(flags)].sum().astype(int).reset_index()
+    return counted.assign(failure_rate=counted["failures"] / counted["chains"])
 
 
-def judge_metrics(chains: pd.DataFrame) -> pd.DataFrame:
-    """Sum the chains up to one row a metric.
-
-    Returns:
-        Columns metric, consistent (every chain was judged and passes), chains (judged), failures (judged and not
-        passed), not_judged, tau (mean over chains); consistent metrics first, then by failures.
-    """
-    judged = chains[chains["not_judged"].isna()]
-    passed = judged.groupby("metric")["passes"].agg(["size", "sum"])
-    table = chains.groupby("metric").agg(not_judged=("not_judged", "count"), tau=("tau", "mean")).join(passed)
-    table["chains"] = table["size"].fillna(0).astype(int)
-    table["failures"] = table["chains"] - table["sum"].fillna(0).astype(int)
-    table["consistent"] = (table["failures"] == 0) & (table["not_judged"] == 0)
-    columns = ["metric", "consistent", "chains", "failures", "not_judged", "tau"]
-    order = ["consistent", "failures", "not_judged", "tau", "metric"]
-    ascending = [False, True, True, True, True]
-    return table.reset_index()[columns].sort_values(order, ascending=ascending, ignore_index=True)
+def at(values: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    """`values` (..., K) at one step; NaN where no chain is so long."""
+    return values[..., step] if step < values.shape[-1] else np.full(values.shape[:-1], np.nan)
 
 
-def _obstacle(chain: pd.DataFrame, steps: Sequence[int]) -> str | None:
-    """Why a chain cannot be judged, if it cannot."""
-    score = chain.set_index("step")["score"]
-    if missing := [step for step in steps if step not in score.index]:
-        return f"the chain has no step {', '.join(map(str, missing))}"
-    if failed := [step for step in steps if pd.isna(score[step])]:
-        return f"no score at step {', '.join(map(str, failed))}"
-    return None
+def _absent(present: NDArray[np.bool_], steps: Sequence[int]) -> str | None:
+    absent = [step for step in steps if step >= len(present) or not present[step]]
+    if not absent:
+        return None
+    last = np.flatnonzero(present)[-1]
+    if last < absent[0]:
+        return f"the chain ends at step {last}, before step {absent[0]}"
+    return f"the chain has no step {', '.join(map(str, absent))}"
+
+
+def _without_score(scores: NDArray[np.float64], steps: Sequence[int]) -> str:
+    return f"no score at step {', '.join(str(step) for step in steps if np.isnan(scores[step]))}"

@@ -1,46 +1,158 @@
-"""Scores as curves: one row for each metric, chain and step, turned so that higher means better."""
+"""Scores as curves: an array over metrics, chains and steps, turned so that higher means better."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 CHAIN = ["campaign", "seed", "repeat"]
 
 
-def join(images: pd.DataFrame, scores: pd.DataFrame, scorers: pd.DataFrame) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Curves:
+    """All scores of M metrics along C chains of at most K - 1 replicas.
+
+    Attributes:
+        metrics: M names.
+        higher_is_better: bool (M,).
+        chains: C rows, sorted; columns campaign, seed, repeat.
+        image_ids: (C, K) sha256 of the image at each step; None where the chain has no such step.
+        scores: float (M, C, K) as the metrics give them; NaN where there is no image or no score.
+    """
+
+    metrics: list[str]
+    higher_is_better: NDArray[np.bool_]
+    chains: pd.DataFrame
+    image_ids: NDArray[np.object_]
+    scores: NDArray[np.float64]
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """The steps of the last axis, (K,): 0, 1, 2, ..."""
+        return np.arange(self.scores.shape[-1])
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Where a chain has an image, (C, K)."""
+        return self.image_ids != np.array(None)
+
+    @property
+    def aligned(self) -> NDArray[np.float64]:
+        """The scores, with their sign turned where lower is better, (M, C, K): higher is better throughout."""
+        return np.where(self.higher_is_better[:, None, None], self.scores, -self.scores)
+
+
+def build(images: pd.DataFrame, scores: Mapping[str, pd.DataFrame], higher_is_better: Mapping[str, bool]) -> Curves:
     """Give every image of every chain its scores.
 
     Args:
         images: the lineage table (columns of tables.IMAGES).
-        scores: score tables of the metrics in question, stacked (columns of tables.SCORES).
-        scorers: columns metric and higher_is_better.
+        scores: for each metric its table (columns image_id, score).
+        higher_is_better: for each metric.
+    """
+    chain, chains = _chains(images)
+    step = images["step"].to_numpy(dtype=np.int64)
+    shape = len(chains), int(step.max(initial=0)) + 1
+    image_ids = np.full(shape, None, dtype=object)
+    image_ids[chain, step] = images["image_id"].to_numpy(dtype=object)
+    values = np.full((len(scores), *shape), np.nan)
+    for row, table in zip(values, scores.values(), strict=True):
+        of_image = pd.Series(table["score"].to_numpy(dtype=float), index=table["image_id"])
+        row[chain, step] = of_image.reindex(images["image_id"]).to_numpy()
+    directions = np.array([bool(higher_is_better[metric]) for metric in scores], dtype=bool)
+    return Curves(list(scores), directions, chains, image_ids, values)
+
+
+def drift_along(curves: Curves, images: pd.DataFrame, drift: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
+    """Full-reference drift of every image from its chain's step 0, by metric.
+
+    Args:
+        curves: what `build` gave for `images`.
+        images: the lineage table.
+        drift: columns of tables.DRIFT.
 
     Returns:
-        Columns metric, campaign, seed, repeat, step, score (as the metric gives it; NaN where it failed), aligned (the
-        score with its sign turned where lower is better) and image_id, sorted by the first five.
+        For each metric (C, K) as the metric gives it; NaN at step 0 and where it is not known.
     """
-    steps = images[[*CHAIN, "step", "image_id"]].astype({"repeat": "int64", "step": "int64"})
-    rows = steps.merge(scorers[["metric", "higher_is_better"]], how="cross")
-    rows = rows.merge(scores[["image_id", "metric", "score"]], on=["image_id", "metric"], how="left")
-    rows["aligned"] = rows["score"].where(rows["higher_is_better"].astype(bool), -rows["score"])
-    columns = ["metric", *CHAIN, "step", "score", "aligned", "image_id"]
-    return rows[columns].sort_values(columns[:5], ignore_index=True)
+    chain, _ = _chains(images)
+    placed = images[["image_id"]].assign(chain=chain, step=images["step"].to_numpy(dtype=np.int64))
+    # the same image may stand in two chains, but its reference is then the same: the step 0 of its seed
+    placed["reference_id"] = curves.image_ids[chain, 0]
+    found = placed.merge(drift, on=["image_id", "reference_id"])
+    result = {}
+    for metric, rows in found.groupby("metric"):
+        values = result[str(metric)] = np.full(curves.image_ids.shape, np.nan)
+        values[rows["chain"], rows["step"]] = rows["score"]
+    return result
 
 
-def add_change(curves: pd.DataFrame, baseline_step: int) -> pd.DataFrame:
-    """Add the column change: how far the aligned score lies above the chain's at the baseline step.
+def change(curves: Curves, baseline_step: int, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far each aligned score lies above its chain's at the baseline step, in units of the metric's spread.
 
-    It is divided by the metric's spread, the standard deviation of its scores over all images of the data set, so that
-    metrics of different ranges compare; -1 is one standard deviation worse than at the baseline. NaN where either
-    score is missing; a metric that gives one score to all images has spread 0 and changes of 0.
+    Args:
+        curves: the scores.
+        baseline_step: where every chain's change is 0.
+        unit: (M,), what `spread` gives.
+
+    Returns:
+        (M, C, K); -1 is one spread worse than at the baseline, NaN where either score is missing.
     """
-    keys = ["metric", *CHAIN]
-    baseline = curves[curves["step"] == baseline_step].set_index(keys)["aligned"].rename("baseline")
-    spread = curves.groupby("metric")["score"].std(ddof=0).rename("spread")
-    joined = curves.join(baseline, on=keys).join(spread, on="metric")
-    difference = joined["aligned"] - joined["baseline"]
-    return curves.assign(change=difference / joined["spread"].where(joined["spread"] > 0, 1.0))
+    aligned = curves.aligned
+    if baseline_step >= aligned.shape[-1]:
+        return np.full_like(aligned, np.nan)
+    return (aligned - aligned[:, :, [baseline_step]]) / unit[:, None, None]
 
 
-def over_chains(curves: pd.DataFrame) -> pd.DataFrame:
-    """Columns metric, step and, over all chains, the mean change and the lowest and highest."""
-    grouped = curves.groupby(["metric", "step"])["change"]
-    return grouped.agg(change="mean", lowest="min", highest="max").reset_index()
+def spread(curves: Curves, kind: Literal["std", "iqr", "range"]) -> NDArray[np.float64]:
+    """Each metric's spread over all images of the data set, (M,), by which changes of different metrics compare.
+
+    Args:
+        curves: the scores.
+        kind: standard deviation, distance between the quartiles, or between the lowest and the highest score.
+
+    Returns:
+        Above 0; 1 for a metric without two different scores (or quartiles), whose changes stay as they are.
+    """
+    result = np.ones(len(curves.metrics))
+    for index, scores in enumerate(curves.scores):
+        known = scores[np.isfinite(scores)]
+        if not known.size:
+            continue
+        if kind == "std":
+            found = known.std()
+        elif kind == "iqr":
+            found = np.subtract(*np.percentile(known, [75, 25]))
+        else:
+            found = np.ptp(known)
+        result[index] = found if found > 0 else 1.0
+    return result
+
+
+def long(curves: Curves, changes: NDArray[np.float64]) -> pd.DataFrame:
+    """One row a metric, chain and step that has an image: metric, campaign, seed, repeat, step, score, change."""
+    chain, step = np.nonzero(curves.present)
+    number = len(chain)
+    of_chain = curves.chains.astype(dict.fromkeys(("campaign", "seed"), "category")).iloc[chain]
+    rows = pd.concat([of_chain] * len(curves.metrics), ignore_index=True)
+    metrics = pd.Categorical.from_codes(np.repeat(np.arange(len(curves.metrics)), number), curves.metrics)
+    rows.insert(0, "metric", metrics)
+    rows["step"] = np.tile(step, len(curves.metrics))
+    return rows.assign(score=curves.scores[:, chain, step].ravel(), change=changes[:, chain, step].ravel())
+
+
+def over_chains(changes: NDArray[np.float64]) -> pd.DataFrame:
+    """One metric's changes (C, K) summed up: columns step, change (mean over chains), lowest and highest."""
+    table = pd.DataFrame(changes)
+    summed = pd.DataFrame({"change": table.mean(), "lowest": table.min(), "highest": table.max()})
+    return summed.rename_axis("step").dropna().reset_index()
+
+
+def _chains(images: pd.DataFrame) -> tuple[NDArray[np.int64], pd.DataFrame]:
+    """The chain of each image by number, and the chains, sorted."""
+    keys = images[CHAIN].astype({"repeat": "int64"})
+    chains = keys.drop_duplicates().sort_values(CHAIN, ignore_index=True)
+    numbered = chains.assign(number=np.arange(len(chains)))
+    return keys.merge(numbered, on=CHAIN, how="left")["number"].to_numpy(), chains

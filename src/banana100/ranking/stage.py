@@ -3,111 +3,162 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from banana100 import paths
-from banana100.errors import UserError
 from banana100.files import keep_only, write_atomically
-from banana100.lineage import tables
 from banana100.params import Params
-from banana100.ranking import criterion, curves
+from banana100.ranking import criterion, curves, ensemble, inputs, significance, subsets, verdicts
+from banana100.ranking.study import Study
+from banana100.ranking.subsets import Subset
 
 _FORMAT = "%.6g"
+
+# The scalars of a metric in ranking.json, which `dvc metrics diff` and `dvc exp show` compare; all else is in tables.
+_SCALARS = (
+    "consistent",
+    "failures",
+    "chains",
+    "not_judged",
+    "left_out",
+    "failed_scores",
+    "tau",
+    "tau_low",
+    "tau_high",
+    "rho",
+    "accuracy",
+    "monotone",
+    "detection",
+    "auc",
+    "auc_low",
+    "auc_high",
+    "auc_within",
+    "effect",
+    "p_permutation_holm",
+    "average_rank",
+)
 
 
 def run(params: Params) -> None:
     """Bring `metrics/` (all but the report) to what params.yaml asks for.
 
     Raises:
-        UserError: a table is missing or damaged, or mixes scores of two scorers.
+        UserError: a table is missing or damaged, mixes scores of two scorers, or lacks scores without a reason.
     """
-    ranking = params.ranking
-    images = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
-    joined = _read_curves(images, params.ranked_metrics())
-    failed = _failed(joined)
-    changed = curves.add_change(joined, ranking.baseline_step)
-    chains = criterion.judge_chains(changed, ranking.baseline_step, ranking.probe_steps)
-    verdicts = criterion.judge_metrics(chains)
-    verdicts["failed_scores"] = verdicts["metric"].map(failed).fillna(0).astype(int)
-    simulated = _simulated_campaigns(images)
-    _write(verdicts, chains.assign(simulated=chains["campaign"].isin(simulated)), changed)
-    consistent = verdicts.loc[verdicts["consistent"], "metric"].tolist()
-    told = f"; {sum(failed.values())} scores failed" if failed else ""
-    print(f"{len(verdicts)} metrics judged; consistent: {', '.join(consistent) or 'none'}{told}")
+    found = inputs.read(params)
+    study = found.study
+    along = verdicts.along_chains(study)
+    of_metrics = verdicts.of_metrics(study, along)
+    of_metrics["failed_scores"] = of_metrics["metric"].map(found.failed).fillna(0).astype(int)
+    of_chains = verdicts.of_chains(study, along, params.ranking.probe_steps)
+    of_chains["simulated"] = of_chains["campaign"].isin(found.simulated)
+    given = subsets.gather(study)
+    subset = subsets.judge(study, given, range(len(study.curves.metrics)))
+    correlated = ensemble.redundancy(study.curves.aligned, study.curves.metrics)
+    scalars = {
+        "summary": _summary(of_metrics, of_chains, study, significance.compare(verdicts.tau_of_seeds(study, along))),
+        "subset": _subset(subset, given, correlated),
+        "ranking": {row["metric"]: _rounded(row) for row in of_metrics.sort_values("metric").to_dict("records")},
+    }
+    _write(scalars, study, of_metrics, of_chains, subset, correlated)
+    _tell(of_metrics, scalars["summary"])
 
 
-def _read_curves(images: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
-    scorers = tables.read(paths.SCORERS_TABLE, tables.SCORERS)
-    scorers = scorers[scorers["metric"].isin(metrics)]
-    scores = pd.concat([tables.read(paths.scores(name), tables.SCORES) for name in metrics], ignore_index=True)
-    if strange := set(scores["scorer_id"]) - set(scorers["scorer_id"]):
-        raise UserError(f"{paths.SCORES}: scores of an unknown scorer {min(strange)[:12]}…; run `dvc repro score`.")
-    return curves.join(images, scores, scorers)
+def _summary(
+    of_metrics: pd.DataFrame, of_chains: pd.DataFrame, study: Study, compared: significance.Comparison
+) -> dict[str, object]:
+    each_chain = of_chains.drop_duplicates(curves.CHAIN)
+    return {
+        "metrics": len(of_metrics),
+        "consistent": int(of_metrics["consistent"].sum()),
+        "failed_scores": int(of_metrics["failed_scores"].sum()),
+        "chains": len(each_chain),
+        "simulated_chains": int(each_chain["simulated"].sum()),
+        "left_out_chains": int(each_chain["left_out"].notna().sum()),
+        "eligible_chains": int(study.eligible.sum()),
+        "seeds": int(each_chain["seed"].nunique()),
+        "ranked_seeds": compared.seeds,
+        "friedman_p": _number(compared.p),
+        "critical_difference": _number(compared.critical_difference),
+    }
 
 
-def _failed(joined: pd.DataFrame) -> dict[str, int]:
-    """How many images each metric could not score; a score that is missing without a reason is not passed over.
-
-    Raises:
-        UserError: an image has neither a score nor a row in the table of failures.
-    """
-    failures = tables.read(paths.FAILURES_TABLE, tables.FAILURES)
-    told = pd.MultiIndex.from_frame(failures[["metric", "image_id"]])
-    missing = joined.loc[joined["score"].isna(), ["metric", "image_id"]].drop_duplicates()
-    untold = missing[~pd.MultiIndex.from_frame(missing).isin(told)]
-    if len(untold):
-        metric, image_id = untold.iloc[0]
-        raise UserError(
-            f"{paths.SCORES}: {len(untold)} scores are missing without a reason, the first by {metric} of image "
-            f"{image_id[:12]}…; run `dvc repro score`."
-        )
-    return missing.groupby("metric").size().to_dict()
-
-
-def _simulated_campaigns(images: pd.DataFrame) -> set[str]:
-    requests = tables.read(paths.REQUESTS_TABLE, tables.REQUESTS)
-    made_by = images.merge(requests[["request_id", "backend"]], on="request_id")
-    return set(made_by.loc[made_by["backend"] == "simulated", "campaign"])
+def _subset(subset: Subset | None, given: ensemble.Samples, correlated: pd.DataFrame) -> dict[str, object]:
+    """The ensemble of all ranked metrics; nulls where fewer than two seeds leave nothing to judge it on."""
+    others = correlated.to_numpy()[~np.eye(len(correlated), dtype=bool)]
+    known = np.abs(others[np.isfinite(others)])
+    scalars: dict[str, object] = {
+        "metrics": len(correlated),
+        "images": len(given.clean),
+        "images_without_all_scores": given.dropped,
+        "seeds": len(given.seeds),
+        "redundancy": _number(known.mean() if known.size else math.nan),
+        "best_single": subset.best_single if subset else None,
+    }
+    for name in ("auc", "best_single_auc", "gain"):
+        figure = getattr(subset, name, None)
+        scalars[name] = _number(figure.value if figure else math.nan)
+        scalars[f"{name}_low"] = _number(figure.low if figure else math.nan)
+        scalars[f"{name}_high"] = _number(figure.high if figure else math.nan)
+    return scalars
 
 
-def _write(verdicts: pd.DataFrame, chains: pd.DataFrame, changed: pd.DataFrame) -> None:
-    _csv(paths.VERDICTS_TABLE, verdicts)
-    _csv(paths.CHAINS_TABLE, chains)
-    columns = ["metric", *curves.CHAIN, "step", "score", "change"]
-    write_atomically(paths.CHAIN_CURVES_TABLE, changed[columns].to_parquet(index=False, compression="zstd"))
-    keep_only(paths.RANKING_TABLES, {paths.VERDICTS_TABLE, paths.CHAINS_TABLE, paths.CHAIN_CURVES_TABLE})
+def _rounded(row: dict[str, Any]) -> dict[str, object]:
+    return {name: _number(row[name]) for name in _SCALARS}
+
+
+def _number(value: Any) -> object:
+    """A JSON value: whole numbers and truth values as they are, others with 4 decimals, null for none or infinite."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    return round(float(value), 4) if math.isfinite(value) else None
+
+
+def _write(  # noqa: PLR0913, PLR0917  everything that rank writes, once
+    scalars: dict[str, dict[str, object]],
+    study: Study,
+    of_metrics: pd.DataFrame,
+    of_chains: pd.DataFrame,
+    subset: Subset | None,
+    correlated: pd.DataFrame,
+) -> None:
+    failures = criterion.failures(study.curves.metrics, study.curves.chains, study.verdicts)
+    redundancy = correlated.rename_axis(index="metric", columns="other").stack().rename("rho").reset_index()
+    by_csv = {
+        paths.VERDICTS_TABLE: of_metrics,
+        paths.CHAINS_TABLE: of_chains,
+        paths.FAILURES_BY_SEED_TABLE: failures,
+        paths.RANKS_TABLE: of_metrics[["metric", "average_rank"]].dropna().sort_values(["average_rank", "metric"]),
+        paths.REDUNDANCY_TABLE: redundancy,
+        paths.SUBSET_TABLE: subset.by_seed if subset else pd.DataFrame({"seed": [], "auc": []}),
+    }
+    for path, table in by_csv.items():
+        _csv(path, table)
+    rows = curves.long(study.curves, study.changes)
+    write_atomically(paths.CHAIN_CURVES_TABLE, rows.to_parquet(index=False, compression="zstd"))
+    keep_only(paths.RANKING_TABLES, {*by_csv, paths.CHAIN_CURVES_TABLE})
     plots = set()
-    for metric, rows in curves.over_chains(changed).groupby("metric"):
-        plots.add(path := paths.curve(str(metric)))
-        _csv(path, rows.drop(columns="metric"))
+    for metric, changes in zip(study.curves.metrics, study.changes, strict=True):
+        plots.add(path := paths.curve(metric))
+        _csv(path, curves.over_chains(changes))
     keep_only(paths.CURVES, plots)
-    text = json.dumps(_scalars(verdicts, chains), indent=2) + "\n"
+    text = json.dumps(scalars, indent=2) + "\n"
     write_atomically(paths.RANKING, text.encode(), aside=paths.RANKING_TABLES)
 
 
-def _scalars(verdicts: pd.DataFrame, chains: pd.DataFrame) -> dict[str, dict[str, object]]:
-    """Flat scalars under stable names, as `dvc metrics diff` and `dvc exp show` compare them."""
-    by_metric = {
-        row["metric"]: {
-            "consistent": bool(row["consistent"]),
-            "failures": int(row["failures"]),
-            "chains": int(row["chains"]),
-            "not_judged": int(row["not_judged"]),
-            "failed_scores": int(row["failed_scores"]),
-            "tau": None if math.isnan(row["tau"]) else round(row["tau"], 4),
-        }
-        for row in verdicts.sort_values("metric").to_dict("records")
-    }
-    each_chain = chains[[*curves.CHAIN, "simulated"]].drop_duplicates()
-    summary = {
-        "metrics": len(verdicts),
-        "consistent": int(verdicts["consistent"].sum()),
-        "failed_scores": int(verdicts["failed_scores"].sum()),
-        "chains": len(each_chain),
-        "simulated_chains": int(each_chain["simulated"].sum()),
-    }
-    return {"summary": summary, "ranking": by_metric}
+def _tell(of_metrics: pd.DataFrame, summary: dict[str, object]) -> None:
+    consistent = of_metrics.loc[of_metrics["consistent"], "metric"].tolist()
+    told = f"; {summary['failed_scores']} scores failed" if summary["failed_scores"] else ""
+    if left := summary["left_out_chains"]:
+        told += f"; {left} of {summary['chains']} chains left out, as they hardly drifted"
+    if short := of_metrics["not_judged"].max():
+        told += f"; up to {short} chains a metric not judged ({paths.CHAINS_TABLE} names them)"
+    print(f"{len(of_metrics)} metrics judged; consistent: {', '.join(consistent) or 'none'}{told}")
 
 
 def _csv(path: Path, table: pd.DataFrame) -> None:

@@ -47,7 +47,7 @@ def change_with_step(curves: pd.DataFrame, metrics: list[str], baseline_step: in
         for panel in panels[len(metrics) :]:
             panel.set_visible(False)
         figure.supxlabel("step")
-        figure.supylabel("change in standard deviations")
+        figure.supylabel("change in units of spread")
         stream = io.StringIO()
         figure.savefig(
             stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")), transparent=True

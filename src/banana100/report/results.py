@@ -17,12 +17,14 @@ class Results:
 
     Attributes:
         summary: the scalars under `summary` in ranking.json.
-        verdicts: one row a metric; columns as `ranking.criterion.judge_metrics` gives them.
-        chains: one row a metric and chain; as `judge_chains` gives them, with the column simulated.
+        subset: the scalars under `subset`: all ranked metrics as one ensemble.
+        verdicts: one row a metric; columns as `ranking.verdicts.of_metrics` gives them, and failed_scores.
+        chains: one row a metric and chain; as `of_chains` gives them, with the column simulated.
         curves: one row a metric, chain and step: score and change.
     """
 
     summary: dict[str, Any]
+    subset: dict[str, Any]
     verdicts: pd.DataFrame
     chains: pd.DataFrame
     curves: pd.DataFrame
@@ -36,6 +38,8 @@ class Results:
         kind = f"{chains} simulated chains" if simulated == chains else f"{chains} chains"
         if 0 < simulated < chains:
             kind += f", {simulated} of them simulated"
+        if left := self.summary["left_out_chains"]:
+            kind = f"the {chains - left} of {kind} that drifted far from their seed"
         return (
             f"Of {self.summary['metrics']} metrics {names} scored the degraded images as worse on every one of {kind}."
         )
@@ -48,9 +52,11 @@ def read() -> Results:
         UserError: an output of rank is missing or damaged.
     """
     try:
-        summary = json.loads(paths.RANKING.read_text(encoding="utf-8"))["summary"]
+        ranking = json.loads(paths.RANKING.read_text(encoding="utf-8"))
         verdicts, chains = _csv(paths.VERDICTS_TABLE), _csv(paths.CHAINS_TABLE)
-        return Results(summary, verdicts, chains, pd.read_parquet(paths.CHAIN_CURVES_TABLE))
+        return Results(
+            ranking["summary"], ranking["subset"], verdicts, chains, pd.read_parquet(paths.CHAIN_CURVES_TABLE)
+        )
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}: no such file; make it with `dvc repro` or fetch it: dvc pull.") from None
     except (ValueError, KeyError, TypeError, OSError) as error:

@@ -1,5 +1,7 @@
 """Stage report: fill the page's template and write it as one self-contained file."""
 
+import math
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -17,14 +19,15 @@ def run(params: Params) -> None:
     """
     found = results.read()
     metrics = found.verdicts["metric"].tolist()
-    figure = figures.change_with_step(found.curves, metrics, params.ranking.baseline_step, params.ranking.probe_steps)
+    curves = figures.change_with_step(found.curves, metrics, params.ranking.baseline_step, params.ranking.probe_steps)
     environment = Environment(
         loader=PackageLoader("banana100", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template("page.html.j2").render(
         results=found,
         verdicts=found.verdicts.to_dict("records"),
-        figure=Markup(figure),  # our own SVG, in which matplotlib has escaped all names
+        figure=_figure,
+        curves=Markup(curves),  # our own SVG, in which matplotlib has escaped all names
         strips=contact_sheet.strips(found.chains, params.previews.steps),
         ranking=params.ranking,
         campaigns=params.active_campaigns(),
@@ -32,3 +35,10 @@ def run(params: Params) -> None:
     write_atomically(paths.REPORT_PAGE, page.encode())
     keep_only(paths.REPORT, {paths.REPORT_PAGE})
     print(f"report: {paths.REPORT_PAGE} ({len(page) // 1000} kB)")
+
+
+def _figure(value: float, form: str) -> str:
+    """A number as text: a dash where there is none, infinity as such."""
+    if math.isnan(value):
+        return "–"
+    return "∞" if math.isinf(value) else form % value

@@ -1,0 +1,1 @@
+"""Benchmarks of ranking: speed at full scale, and whether tests and intervals keep their promises."""

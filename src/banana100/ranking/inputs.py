@@ -1,0 +1,82 @@
+"""Read and check the tables that ranking starts from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from banana100 import paths
+from banana100.errors import UserError
+from banana100.lineage import tables
+from banana100.params import Params
+from banana100.ranking import curves, study
+from banana100.ranking.curves import Curves
+from banana100.ranking.study import Study
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What was read.
+
+    Attributes:
+        study: everything that is computed from.
+        failed: how many images each metric could not score; metrics that scored all are absent.
+        simulated: campaigns whose images the simulator made.
+    """
+
+    study: Study
+    failed: dict[str, int]
+    simulated: set[str]
+
+
+def read(params: Params) -> Inputs:
+    """Read lineage, scores and drift for the metrics that are ranked.
+
+    Raises:
+        UserError: a table is missing or damaged, mixes scores of two scorers, or lacks scores without a reason.
+    """
+    images = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
+    scorers = tables.read(paths.SCORERS_TABLE, tables.SCORERS)
+    higher_is_better = dict(zip(scorers["metric"], scorers["higher_is_better"].astype(bool), strict=True))
+    scores = {metric: _scores(metric, scorers) for metric in params.ranked_metrics()}
+    joined = curves.build(images, scores, higher_is_better)
+    drift = tables.read(paths.DRIFT_TABLE, tables.DRIFT)
+    along = curves.drift_along(joined, images, drift)
+    found = study.make(joined, study.Drift(along, higher_is_better), params.ranking)
+    return Inputs(found, _failed(joined), _simulated_campaigns(images))
+
+
+def _scores(metric: str, scorers: pd.DataFrame) -> pd.DataFrame:
+    scores = tables.read(paths.scores(metric), tables.SCORES)
+    if strange := set(scores["scorer_id"]) - set(scorers.loc[scorers["metric"] == metric, "scorer_id"]):
+        raise UserError(f"{paths.SCORES}: scores of an unknown scorer {min(strange)[:12]}…; run `dvc repro score`.")
+    return scores
+
+
+def _failed(joined: Curves) -> dict[str, int]:
+    """How many images each metric could not score; a score that is missing without a reason is not passed over.
+
+    Raises:
+        UserError: an image has neither a score nor a row in the table of failures.
+    """
+    failures = tables.read(paths.FAILURES_TABLE, tables.FAILURES)
+    failed, untold = {}, []
+    for metric, scores in zip(joined.metrics, joined.scores, strict=True):
+        missing = set(joined.image_ids[joined.present & np.isnan(scores)])
+        told = set(failures.loc[failures["metric"] == metric, "image_id"])
+        untold += [(metric, image_id) for image_id in sorted(missing - told)]
+        if missing:
+            failed[metric] = len(missing)
+    if untold:
+        metric, image_id = untold[0]
+        raise UserError(
+            f"{paths.SCORES}: {len(untold)} scores are missing without a reason, the first by {metric} of image "
+            f"{image_id[:12]}…; run `dvc repro score`."
+        )
+    return failed
+
+
+def _simulated_campaigns(images: pd.DataFrame) -> set[str]:
+    requests = tables.read(paths.REQUESTS_TABLE, tables.REQUESTS)
+    made_by = images.merge(requests[["request_id", "backend"]], on="request_id")
+    return set(made_by.loc[made_by["backend"] == "simulated", "campaign"])
