@@ -1,5 +1,5 @@
 # Everything a user types. The environment is made once and reused until requirements.txt changes.
-.PHONY: repro test bench-scoring lint lock env clean
+.PHONY: repro test bench-scoring bench-ranking lint lock env clean
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -14,6 +14,9 @@ test: lint ## the whole test suite
 
 bench-scoring: env ## the scoring engine against the pyiqa command, the ideal, and itself; about 2 hours on 2 cores
 	python -m benchmarks.scoring
+
+bench-ranking: env ## ranking at full scale, and whether its tests and intervals keep their promises; about 20 minutes
+	python -m benchmarks.ranking --search
 
 lint: env
 	ruff check .

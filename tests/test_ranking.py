@@ -355,6 +355,25 @@ def test_scores_of_a_strange_scorer_are_refused(scored: dict[str, Any], capsys: 
     assert not paths.RANKING.exists()
 
 
+def test_doubled_rows_are_refused(scored: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tables.read(paths.scores("niqe"), tables.SCORES)
+    tables.write(paths.scores("niqe"), tables.SCORES, pd.concat([rows, rows.iloc[[2]].assign(score=7.0)]))
+    assert main(["rank"]) == 2
+    assert "data/scores/niqe.parquet: two scores of image a2…; run `dvc repro score`." in capsys.readouterr().err
+    images = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
+    tables.write(paths.IMAGES_TABLE, tables.IMAGES, pd.concat([images, images.iloc[[5]].assign(image_id="z")]))
+    assert main(["rank"]) == 2
+    assert "data/lineage/images.parquet: two images at one step, the first b/1.png;" in capsys.readouterr().err
+    assert not paths.RANKING.exists()
+
+
+def test_a_metric_without_a_scorer_is_refused(scored: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tables.read(paths.SCORERS_TABLE, tables.SCORERS)
+    tables.write(paths.SCORERS_TABLE, tables.SCORERS, rows[rows["metric"] != "piqe"])
+    assert main(["rank"]) == 2
+    assert "data/scores/scorers.parquet: no row for piqe; run `dvc repro score`." in capsys.readouterr().err
+
+
 def drop_score(metric: str, image_id: str) -> None:
     rows = tables.read(paths.scores(metric), tables.SCORES)
     tables.write(paths.scores(metric), tables.SCORES, rows[rows["image_id"] != image_id])

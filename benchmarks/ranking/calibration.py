@@ -1,15 +1,22 @@
 """Simulation study: do the tests reject too often when there is nothing to see, do intervals cover the truth?"""
 
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from banana100.ranking import bootstrap, discrimination, order, significance
+from banana100.workers import in_parallel, progress
+from benchmarks.measure import ROOT, table
 from benchmarks.ranking.synthetic import World
 
 CLEAN_UNTIL, DEGRADED_FROM = 1, 5
 FIGURES = ("tau", "auc", "auc_within")
+PICTURE = Path(__file__).with_name("calibration.svg")
 
 
 @dataclass(frozen=True)
@@ -81,3 +88,64 @@ def _estimates(
 def _taus(aligned: NDArray[np.float64]) -> NDArray[np.float64]:
     # without ties Kendall's tau-b is 1 - 2 * accuracy, which is computed ten times as fast
     return 1 - 2 * np.apply_along_axis(order.pairwise_accuracy, -1, aligned)
+
+
+# --- the study as a whole
+
+
+def run(studies: int) -> None:
+    """Print error rates and coverages of studies of several sizes, and draw them into calibration.svg."""
+    designs = [Design(6, 2, 20), Design(10, 3, 20), Design(13, 5, 20)]
+    worlds = {
+        "nothing to see": World(0),
+        "rot, seeds differ": World(-1.5),
+        "rot, seeds alike": World(-1.5, between_seeds=0.3, between_chains=0.3),
+    }
+    tasks = [(design, name, world) for design in designs for name, world in [("null", None), *worlds.items()]]
+    found = in_parallel(partial(_part, studies), tasks)
+    results = dict(progress(found, total=len(tasks), what="calibration", unit="part"))
+    errors = {design: results[design, "null"] for design in designs}
+    covered = {(design, name): results[design, name] for design in designs for name in worlds}
+    table(
+        f"family-wise error at 5 %, 4 metrics that see nothing, {studies} studies (target <= 0.05)",
+        ["seeds x chains", *errors[designs[0]]],
+        [[_size(design), *(f"{share:.3f}" for share in shares.values())] for design, shares in errors.items()],
+    )
+    table(
+        f"coverage of 95 % intervals, {studies} studies, 500 resamples (target 0.92 to 0.98)",
+        ["seeds x chains", "world", *FIGURES],
+        [[_size(at), name, *(f"{share:.3f}" for share in shares.values())] for (at, name), shares in covered.items()],
+    )
+    _draw(errors, covered)
+    print(f"drawn: {PICTURE.relative_to(ROOT)}")
+
+
+def _part(studies: int, task: tuple[Design, str, World | None]) -> tuple[tuple[Design, str], dict[str, float]]:
+    design, name, world = task
+    if world is None:
+        return (design, name), rejections(design, metrics=4, studies=studies, random_state=1)
+    return (design, name), coverage(design, world, studies=studies, resamples=500, random_state=2)
+
+
+def _size(design: Design) -> str:
+    return f"{design.seeds} x {design.repeats}"
+
+
+def _draw(errors: dict[Design, dict[str, float]], covered: dict[tuple[Design, str], dict[str, float]]) -> None:
+    with mpl.rc_context({"svg.hashsalt": "banana100", "font.size": 9, "axes.spines.top": False}):
+        figure = Figure(figsize=(9, 3.2), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=[1, 2])
+        designs = list(errors)
+        for name, marker in zip(errors[designs[0]], "osD", strict=True):
+            left.plot([_size(design) for design in designs], [errors[at][name] for at in designs], marker, label=name)
+        left.axhline(significance.LEVEL, color="#888888", linestyle="--", linewidth=0.8)
+        left.set(title="rejections where there is nothing to see", ylabel="share of studies", ylim=(0, 0.1))
+        rows = [f"{_size(design)}, {name}" for design, name in covered]
+        for name, marker in zip(FIGURES, "osD", strict=True):
+            right.plot([shares[name] for shares in covered.values()], rows, marker, label=name)
+        right.axvspan(0.92, 0.98, color="#888888", alpha=0.2)
+        right.axvline(bootstrap.CONFIDENCE, color="#888888", linestyle="--", linewidth=0.8)
+        right.set(title="intervals that hold the truth", xlim=(0.88, 1.0))
+        for panel in (left, right):
+            panel.legend(fontsize=8)
+        figure.savefig(PICTURE, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))

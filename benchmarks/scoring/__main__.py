@@ -23,7 +23,7 @@ from pathlib import Path
 
 from banana100.workers import worker_count
 from benchmarks.scoring import command, gpu, ideal, memory, resume, settings
-from benchmarks.scoring.measure import Options
+from benchmarks.scoring.options import Options
 
 PARTS: dict[str, Callable[[Options], None]] = {
     "command": command.run,

@@ -16,8 +16,9 @@ from banana100.catalogue.metrics import METRICS
 from banana100.scoring import weights
 from banana100.scoring.scorers import KERNELS
 from banana100.workers import ENVIRONMENT
+from benchmarks.measure import environment, ratio, table, take_turns, timed
 from benchmarks.scoring import material
-from benchmarks.scoring.measure import LIGHT, NETWORKS, Case, Options, environment, ratio, table, take_turns, timed
+from benchmarks.scoring.options import LIGHT, NETWORKS, Case, Options
 
 _NOTE = f"light: {', '.join(LIGHT)}; all: these and {', '.join(NETWORKS)} with random weights."
 

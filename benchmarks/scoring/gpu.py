@@ -4,8 +4,9 @@ import json
 from statistics import median
 
 from banana100.catalogue.metrics import METRICS
+from benchmarks.measure import ROOT, environment, table, timed
 from benchmarks.scoring.command import contest
-from benchmarks.scoring.measure import LIGHT, NETWORKS, ROOT, Case, Options, child, environment, table, timed
+from benchmarks.scoring.options import LIGHT, NETWORKS, Case, Options, child
 
 _SIDE = 1024
 

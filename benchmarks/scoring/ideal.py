@@ -5,8 +5,9 @@ from statistics import median
 
 from banana100.catalogue.metrics import METRICS
 from banana100.workers import worker_count
+from benchmarks.measure import environment, finish, start, table, take_turns, timed
 from benchmarks.scoring.command import Contest, contest
-from benchmarks.scoring.measure import Case, Options, child, environment, finish, start, table, take_turns, timed
+from benchmarks.scoring.options import Case, Options, child
 
 CORES = worker_count()
 _NOTE = f"""\

@@ -18,7 +18,8 @@ from banana100.catalogue.photographs import BUNDLED
 from banana100.files import sha256_of
 from banana100.lineage import tables
 from banana100.scoring import weights
-from benchmarks.scoring.measure import ROOT, child, environment, timed
+from benchmarks.measure import ROOT, environment, timed
+from benchmarks.scoring.options import child
 
 
 @lru_cache
@@ -82,7 +83,7 @@ def project(
     content = yaml.safe_load((ROOT / paths.PARAMS).read_text(encoding="utf-8"))
     if metrics:
         content["scoring"] |= {"metrics": list(metrics), "drift": []}
-        content["ranking"]["metrics"] = list(metrics)
+        content["ranking"] |= {"metrics": list(metrics), "min_drift": {}}
     (folder / paths.PARAMS).write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
     tables.write(folder / paths.IMAGES_TABLE, tables.IMAGES, rows)
     if lock:

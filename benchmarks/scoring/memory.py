@@ -9,8 +9,9 @@ from statistics import median
 
 import psutil
 
+from benchmarks.measure import environment, ratio, table, take_turns
 from benchmarks.scoring import material
-from benchmarks.scoring.measure import LIGHT, Options, environment, ratio, table, take_turns
+from benchmarks.scoring.options import LIGHT, Options
 
 _FEW, _SIDE, _SECONDS = 100, 256, 0.1
 

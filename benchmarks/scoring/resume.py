@@ -15,8 +15,9 @@ from banana100.files import sha256_of
 from banana100.scoring import weights
 from banana100.scoring.scorers import scorer
 from banana100.scoring.store import Result, ScoreStore
+from benchmarks.measure import environment, ratio, table, take_turns, timed
 from benchmarks.scoring import material
-from benchmarks.scoring.measure import Options, environment, ratio, table, take_turns, timed
+from benchmarks.scoring.options import Options
 
 _STEPS, _REPEATS, _SIDE = 100, 5, 256
 

@@ -5,8 +5,9 @@ import sys
 from statistics import median
 
 from banana100 import paths
+from benchmarks.measure import environment, ratio, table, take_turns, timed
 from benchmarks.scoring.command import Contest, contest
-from benchmarks.scoring.measure import LIGHT, Case, Options, environment, ratio, table, take_turns, timed
+from benchmarks.scoring.options import LIGHT, Case, Options
 
 _SHIPPED = "from banana100.cli import main; raise SystemExit(main(['score']))"
 _HANDED_BACK = (

@@ -36,6 +36,11 @@ def read(params: Params) -> Inputs:
         UserError: a table is missing or damaged, mixes scores of two scorers, or lacks scores without a reason.
     """
     images = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
+    if (twice := images.duplicated([*curves.CHAIN, "step"])).any():
+        raise UserError(
+            f"{paths.IMAGES_TABLE}: two images at one step, the first {images.loc[twice, 'path'].iloc[0]}; "
+            "run `dvc repro replicate`."
+        )
     scorers = tables.read(paths.SCORERS_TABLE, tables.SCORERS)
     higher_is_better = dict(zip(scorers["metric"], scorers["higher_is_better"].astype(bool), strict=True))
     scores = {metric: _scores(metric, scorers) for metric in params.ranked_metrics()}
@@ -47,9 +52,16 @@ def read(params: Params) -> Inputs:
 
 
 def _scores(metric: str, scorers: pd.DataFrame) -> pd.DataFrame:
-    scores = tables.read(paths.scores(metric), tables.SCORES)
-    if strange := set(scores["scorer_id"]) - set(scorers.loc[scorers["metric"] == metric, "scorer_id"]):
+    path = paths.scores(metric)
+    scores = tables.read(path, tables.SCORES)
+    known = scorers.loc[scorers["metric"] == metric, "scorer_id"]
+    if known.empty:
+        raise UserError(f"{paths.SCORERS_TABLE}: no row for {metric}; run `dvc repro score`.")
+    if strange := set(scores["scorer_id"]) - set(known):
         raise UserError(f"{paths.SCORES}: scores of an unknown scorer {min(strange)[:12]}…; run `dvc repro score`.")
+    if (twice := scores["image_id"].duplicated()).any():
+        image_id = scores.loc[twice, "image_id"].iloc[0]
+        raise UserError(f"{path}: two scores of image {image_id[:12]}…; run `dvc repro score`.")
     return scores
 
 

@@ -5,51 +5,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from tabulate import tabulate
 
-ROOT = Path(__file__).resolve().parents[2]
-LIGHT = ("brisque", "entropy", "niqe", "piqe")
-NETWORKS = ("cnniqa", "musiq", "topiq_nr")
+ROOT = Path(__file__).resolve().parents[1]
 
 # Set by a user, these would decide what is measured; both sides go without.
 _DECIDING = ("OMP_", "MKL_", "OPENBLAS_", "MALLOC_", "ATEN_", "BANANA100_", "TORCH_", "HF_", "CUDA_VISIBLE")
-
-
-@dataclass(frozen=True)
-class Case:
-    """One set of images and metrics."""
-
-    name: str
-    metrics: tuple[str, ...]
-    side: int
-    count: int
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the command line asks for; `scratch` is a folder that goes away at the end."""
-
-    scratch: Path
-    runs: int
-    images: int
-    images_all: int
-    chains: int
-    many: int
-
-    def cases(self) -> list[Case]:
-        """What `command` and `ideal` measure."""
-        every = (*LIGHT, *NETWORKS)
-        return [
-            Case("light", LIGHT, 512, self.images),
-            Case("light", LIGHT, 1024, self.images),
-            Case("all", every, 512, self.images),
-            Case("all", every, 1024, min(self.images, self.images_all)),
-        ]
 
 
 def environment(cpu: bool = True, **variables: str | Path) -> dict[str, str]:
@@ -87,11 +52,6 @@ def timed(command: Sequence[str | Path], folder: Path, variables: Mapping[str, s
     begun = time.perf_counter()
     output = finish(start(command, folder, variables))
     return time.perf_counter() - begun, output
-
-
-def child(task: str, *arguments: str) -> list[str]:
-    """The command that runs a function of `child` in a process of its own."""
-    return [sys.executable, "-m", "benchmarks.scoring.child", task, *arguments]
 
 
 def take_turns(what: str, contenders: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:
