@@ -143,6 +143,7 @@ def small_clone(new_clone: Callable[[str], Clone], default_params: dict[str, Any
     content["campaigns"] = {"simulated-replica": campaign}
     clone.set_params(content)
     clone("dvc", "repro")
+    clone("git", "commit", "-qam", "run")
     clone.lock = (clone.folder / "dvc.lock").read_text()
     return clone
 

@@ -62,6 +62,8 @@ def kill_at(clone: Any, stage: str, seconds: float) -> bool:
     except subprocess.TimeoutExpired:
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
+        if "stages:" not in (clone.folder / "dvc.lock").read_text():  # DVC does not write it in one go
+            clone("git", "checkout", "-q", "dvc.lock")
         return True
 
 

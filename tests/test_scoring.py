@@ -138,6 +138,15 @@ def test_scores_do_not_depend_on_what_was_known_before(
     assert output(replicated) == expected and half.computed_twice() == 0
 
 
+def test_a_file_that_another_shard_has_just_made_holds_nothing_yet(store: Path) -> None:
+    one = ScoreStore(store, shard=(1, 2))
+    one.put([Result("s", "image", 1.0)])
+    (store / "scores-shard-2-of-2.sqlite3").touch()
+    assert set(one.get("s")) == one.keys("s") == {("image", "")}
+    whole = ScoreStore(store)
+    assert whole.merge() == 2 and whole.keys("s") == {("image", "")}
+
+
 def test_a_metric_more_computes_only_that_metric(
     replicated: Path, small_params: dict[str, Any], set_params: Callable[[dict[str, Any]], None], store: Path
 ) -> None:

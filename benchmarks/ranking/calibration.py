@@ -132,7 +132,9 @@ def _size(design: Design) -> str:
 
 
 def _draw(errors: dict[Design, dict[str, float]], covered: dict[tuple[Design, str], dict[str, float]]) -> None:
-    with mpl.rc_context({"svg.hashsalt": "banana100", "font.size": 9, "axes.spines.top": False}):
+    with mpl.rc_context(
+        {"svg.hashsalt": "banana100", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False}
+    ):
         figure = Figure(figsize=(9, 3.2), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=[1, 2])
         designs = list(errors)

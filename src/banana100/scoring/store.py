@@ -53,7 +53,6 @@ class ScoreStore:
         with self._told(self._path):
             self._root.mkdir(parents=True, exist_ok=True)
             self._connection = _open(self._path)
-            self._connection.execute(_SCHEMA)
 
     def get(self, scorer_id: str) -> dict[tuple[str, str], Result]:
         """All results of one scorer, by (image id, reference id), those of unmerged shards too."""
@@ -116,7 +115,9 @@ class ScoreStore:
 
 def _open(path: Path) -> sqlite3.Connection:
     # the classic journal: a write-ahead log needs shared memory, which network file systems lack
-    return sqlite3.connect(path, timeout=60)
+    connection = sqlite3.connect(path, timeout=60)
+    connection.execute(_SCHEMA)  # also for reading: another shard may just have made the file, and nothing in it yet
+    return connection
 
 
 @contextmanager
