@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from banana100.cli import main
 from banana100.lineage import tables
 from banana100.params import RankingParams
 from banana100.ranking import criterion, curves, study, verdicts
+from banana100.ranking.evidence import weigh
 from banana100.ranking.study import Study
 
 PROBES = [5, 10, 20]
@@ -61,8 +63,7 @@ def judge(chains: dict[str, list[float]], higher_is_better: bool = True, **optio
 
 def judge_metric(chains: dict[str, list[float]], **options: Any) -> dict[str, Any]:
     given = study_of(chains, **options)
-    (row,) = verdicts.of_metrics(given, verdicts.along_chains(given)).to_dict("records")
-    return row
+    return verdicts.of_metric(given, verdicts.along_chains(given), 0)
 
 
 falling = [10.0 - step / 4 for step in STEPS]
@@ -147,15 +148,14 @@ def test_short_chains_and_missing_scores_are_counted_and_named() -> None:
 def test_a_chain_that_misses_a_step_in_between_says_which() -> None:
     images, scores, _ = tables_of({"a": falling}, {})
     joined = curves.build(images[images["step"] != 10], {"m": scores}, {"m": True})
-    nothing = np.full(1, None, dtype=object)
-    found = criterion.judge(joined, curves.change(joined, 1, np.ones(1)), 1, PROBES, nothing)
+    found = criterion.judge(joined, curves.change(joined, 1, np.ones(1)), 1, PROBES, weigh({}, {}, {}, 20, 1))
     assert found.not_judged[0, 0] == "the chain has no step 10"
 
 
 def test_a_metric_without_any_judged_chain_is_not_consistent() -> None:
     row = judge_metric({"short": falling[:3]})
     assert (row["consistent"], row["chains"], row["not_judged"]) == (False, 0, 1)
-    assert np.isnan([row["failure_rate"], row["tau"], row["auc"], row["detection"], row["p_permutation"]]).all()
+    assert np.isnan([row["failure_rate"], row["tau"], row["auc"], row["detection"]]).all()
 
 
 # --- evidence that the images degrade
@@ -166,27 +166,28 @@ def test_a_metric_is_judged_only_where_images_have_drifted() -> None:
     drift = {"still": near, "rotten": far, "unknown": far[:10], "short": far[:5]}
     every = {"still": rising, "rotten": falling, "unknown": falling, "short": falling[:6]}
     chains = judge(every, drift=drift, min_drift={"psnr": 30}).set_index("seed")
-    assert chains["left_out"].dropna().to_dict() == {
-        "still": "drift psnr is 40 at step 20, wanted at most 30",
-        "unknown": "drift psnr is not known at step 20, wanted at most 30",
+    assert chains["left_out"].dropna().to_dict() == {"still": "drift psnr is 40 at step 20, wanted at most 30"}
+    assert chains["not_judged"].dropna().to_dict() == {
+        "short": "the chain ends at step 5, before step 10",
+        "unknown": "drift psnr is not known at step 20",
     }
-    assert chains["not_judged"].dropna().to_dict() == {"short": "the chain ends at step 5, before step 10"}
     assert chains["passes"].dropna().to_dict() == {"rotten": True}
     assert chains["drift_psnr"].dropna().to_dict() == {"still": 40, "rotten": 21}
+    assert study_of(every, drift=drift, min_drift={"psnr": 30}).eligible.tolist() == [True, False, False, False]
     row = judge_metric(every, drift=drift, min_drift={"psnr": 30})
-    assert (row["chains"], row["failures"], row["not_judged"], row["left_out"]) == (1, 0, 1, 2)
+    assert (row["chains"], row["failures"], row["not_judged"], row["left_out"]) == (1, 0, 2, 1)
     del every["short"]
-    # a chain that has nothing to see says nothing against a metric
+    # what is not known stands against a metric, what has nothing to see does not
+    assert not judge_metric(every, drift=drift, min_drift={"psnr": 30})["consistent"]
+    del every["unknown"]
     assert judge_metric(every, drift=drift, min_drift={"psnr": 30})["consistent"]
     assert not judge_metric(every, drift=drift)["consistent"]
 
 
 @pytest.mark.parametrize(("higher_is_better", "bound", "kept"), [(True, 0.9, [0.5, 0.9]), (False, 0.9, [0.9, 0.95])])
 def test_far_is_low_or_high_as_the_metric_has_it(higher_is_better: bool, bound: float, kept: list[float]) -> None:
-    from banana100.ranking.evidence import too_little_drift
-
     values = np.array([[0.5], [0.9], [0.95]])
-    reasons = too_little_drift({"d": values}, {"d": bound}, {"d": higher_is_better}, 0, 3)
+    reasons = weigh({"d": values}, {"d": bound}, {"d": higher_is_better}, 0, 3).too_little
     assert values[reasons == np.array(None)].ravel().tolist() == kept
 
 
@@ -404,8 +405,42 @@ def test_a_score_missing_without_a_reason_is_not_passed_over(
 ) -> None:
     drop_score("niqe", "a0")
     assert main(["rank"]) == 2
-    assert "1 scores are missing without a reason, the first by niqe of image a0" in capsys.readouterr().err
+    assert "1 scores by niqe are missing without a reason, the first of image a0" in capsys.readouterr().err
     assert not paths.RANKING.exists()
+
+
+def test_drift_that_decides_is_not_passed_over(
+    scored: dict[str, Any], set_params: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scored["ranking"]["min_drift"] = {"psnr": 30}
+    set_params(scored)
+    drift = tables.read(paths.DRIFT_TABLE, tables.DRIFT)
+    tables.write(paths.DRIFT_TABLE, tables.DRIFT, drift[drift["image_id"] != "b3"])
+    assert main(["rank"]) == 2
+    assert "1 scores by psnr are missing without a reason, the first of image b3" in capsys.readouterr().err
+    reason = {"image_id": "b3", "reference_id": "b0", "metric": "psnr", "reason": "no luck", "scorer_id": "s-psnr"}
+    tables.write(paths.FAILURES_TABLE, tables.FAILURES, [reason])
+    assert main(["rank"]) == 0
+    assert json.loads(paths.RANKING.read_text())["ranking"]["niqe"]["not_judged"] == 1
+    scorers = tables.read(paths.SCORERS_TABLE, tables.SCORERS)
+    tables.write(paths.SCORERS_TABLE, tables.SCORERS, scorers[scorers["metric"] != "psnr"])
+    assert main(["rank"]) == 2
+    assert "data/scores/scorers.parquet: no row for psnr; run `dvc repro score`." in capsys.readouterr().err
+
+
+def test_failures_are_counted_in_each_campaign_and_seeds_stay_one(scored: dict[str, Any]) -> None:
+    """A second campaign on the same seeds, in which one chain is the same images and one ends early."""
+    images = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
+    again = images[(images["seed"] == "a") | (images["step"] < 3)].assign(campaign="other")
+    tables.write(paths.IMAGES_TABLE, tables.IMAGES, pd.concat([images, again]))
+    assert main(["rank"]) == 0
+    counted = pd.read_csv(paths.FAILURES_BY_SEED_TABLE).set_index(["metric", "campaign", "seed"])
+    assert counted.loc[("piqe", "other", "a"), ["chains", "failures", "not_judged"]].tolist() == [1, 0, 0]
+    assert counted.loc[("piqe", "other", "b"), ["chains", "failures", "not_judged"]].tolist() == [0, 0, 1]
+    assert counted.loc[("piqe", "simulated-replica", "b"), ["chains", "failures"]].tolist() == [1, 1]
+    ranking = json.loads(paths.RANKING.read_text())
+    assert (ranking["summary"]["chains"], ranking["summary"]["seeds"]) == (4, 2)
+    assert pd.read_csv(paths.CHAINS_TABLE)["drift_psnr"].dropna().tolist() == [28, 28, 25] * 4
 
 
 def test_missing_tables_are_told(scored: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -440,6 +475,65 @@ def test_the_report_shows_what_ranking_json_says(scored: dict[str, Any], capsys:
     assert main(["summary"]) == 0
     shown = capsys.readouterr().out
     assert "niqe" in shown and "consistent?" in shown and paths.REPORT_PAGE.resolve().as_uri() in shown
+
+
+def only(keep: Callable[[pd.DataFrame], pd.Series]) -> None:
+    rows = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
+    tables.write(paths.IMAGES_TABLE, tables.IMAGES, rows[keep(rows)])
+
+
+def fail_all(metric: str) -> None:
+    rows = tables.read(paths.scores(metric), tables.SCORES)
+    tables.write(paths.scores(metric), tables.SCORES, [])
+    reasons = rows.drop(columns="score").assign(reference_id=None, reason="no luck")
+    tables.write(paths.FAILURES_TABLE, tables.FAILURES, reasons[tables.FAILURES.names])
+
+
+def make_constant(metric: str) -> None:
+    rows = tables.read(paths.scores(metric), tables.SCORES)
+    tables.write(paths.scores(metric), tables.SCORES, rows.assign(score=2.5))
+
+
+@pytest.mark.parametrize(
+    ("ranking", "change", "expected"),
+    [
+        ({"min_drift": {"psnr": 1}}, None, {"left_out_chains": 2, "eligible_chains": 0}),
+        ({"probe_steps": [7]}, None, {"left_out_chains": 0, "eligible_chains": 0, "consistent": 0}),
+        ({"baseline_step": 0}, None, {"eligible_chains": 2, "consistent": 1}),
+        ({"metrics": ["niqe"]}, None, {"metrics": 1, "friedman_p": None, "critical_difference": None}),
+        ({"metrics": ["niqe", "entropy"]}, None, {"metrics": 2, "friedman_p": None}),
+        ({}, lambda: only(lambda rows: rows["seed"] == "a"), {"seeds": 1, "eligible_chains": 1}),
+        ({}, lambda: only(lambda rows: rows["step"] == 0), {"chains": 2, "eligible_chains": 0}),
+        (
+            {},
+            lambda: only(lambda rows: (rows["seed"] == "a") | (rows["step"] == 0)),
+            {"chains": 2, "eligible_chains": 1},
+        ),
+        ({}, lambda: fail_all("niqe"), {"failed_scores": 8, "consistent": 0, "ranked_seeds": 2}),
+        ({"metrics": ["niqe"]}, lambda: fail_all("niqe"), {"failed_scores": 8, "ranked_seeds": 0}),
+        ({}, lambda: make_constant("niqe"), {"consistent": 0, "ranked_seeds": 2}),
+        ({"spread": "iqr"}, lambda: make_constant("niqe"), {"consistent": 0}),
+    ],
+)
+def test_odd_studies_give_whole_outputs(
+    scored: dict[str, Any],
+    set_params: Any,
+    capsys: pytest.CaptureFixture[str],
+    ranking: dict[str, Any],
+    change: Callable[[], None] | None,
+    expected: dict[str, Any],
+) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    scored["ranking"] |= ranking
+    set_params(scored)
+    if change:
+        change()
+    assert [main([command]) for command in ("rank", "report", "summary")] == [0, 0, 0]
+    assert json.loads(paths.RANKING.read_text(), parse_constant=refuse)["summary"].items() >= expected.items()
+    page, shown = paths.REPORT_PAGE.read_text(), capsys.readouterr()
+    assert not re.search(r"\bnan\b|\bNone\b", page.split("<svg")[0]) and "nan" not in shown.out and not shown.err
 
 
 @pytest.mark.parametrize("name", ["花の庭", "NA", "007", "true"])

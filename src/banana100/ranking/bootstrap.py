@@ -11,6 +11,9 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 
+# Below, the seeds drawn span less than 95 % whatever the quantile: 1 - 2^(1 - n) of all symmetric cases at best.
+FEWEST_SEEDS = 6
+
 
 def resample(seeds: NDArray[np.int64], resamples: int, random_state: int) -> NDArray[np.float64]:
     """How often each chain is drawn in each resample.
@@ -41,10 +44,11 @@ def interval(estimates: NDArray[np.float64], clusters: int) -> tuple[float, floa
         clusters: how many seeds were resampled.
 
     Returns:
-        Lower and upper end; NaN with fewer than two clusters, from which no spread can be known.
+        Lower and upper end; NaN with fewer than six clusters, whose interval could not hold what it promises; of no
+        width where all resamples agree, which tells that the seeds differ too little to see by how much.
     """
     known = estimates[~np.isnan(estimates)]
-    if clusters < 2 or not known.size:
+    if clusters < FEWEST_SEEDS or not known.size:
         return float("nan"), float("nan")
     wider = np.sqrt(clusters / (clusters - 1)) * stats.t.ppf((1 - CONFIDENCE) / 2, clusters - 1)
     tail = stats.norm.cdf(wider)

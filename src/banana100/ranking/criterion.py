@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from banana100.ranking.curves import CHAIN, Curves
+from banana100.ranking.curves import CHAIN, Curves, at
+from banana100.ranking.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def judge(
     changes: NDArray[np.float64],
     baseline_step: int,
     probe_steps: Sequence[int],
-    too_little_drift: NDArray[np.object_],
+    evidence: Evidence,
 ) -> Verdicts:
     """Judge every chain by every metric.
 
@@ -48,7 +49,7 @@ def judge(
         changes: (M, C, K), what `curves.change` gives.
         baseline_step: the step compared with.
         probe_steps: the steps whose change must be negative.
-        too_little_drift: (C,), what `evidence.too_little_drift` gives for the last probe step.
+        evidence: what `evidence.weigh` gives for the last probe step.
     """
     shape = changes.shape[:2]
     steps = sorted([baseline_step, *probe_steps])
@@ -56,15 +57,16 @@ def judge(
     for step in probe_steps:
         passes &= at(changes, step) < 0
     incomplete = np.any([np.isnan(at(curves.scores, step)) for step in steps], axis=0)
-    not_judged = np.full(shape, None, dtype=object)
-    left_out = np.broadcast_to(too_little_drift, shape).copy()
+    not_judged = np.broadcast_to(evidence.unknown, shape).copy()
+    left_out = np.broadcast_to(evidence.too_little, shape).copy()
+    not_judged[left_out != np.array(None)] = None
     for metric, chain in zip(*np.nonzero(incomplete), strict=True):
-        absent = _absent(curves.present[chain], steps)
-        if absent:  # says more than that its drift is not known either
-            left_out[metric, chain] = None
-        if left_out[metric, chain] is None:
-            not_judged[metric, chain] = absent or _without_score(curves.scores[metric, chain], steps)
-    return Verdicts(passes & ~incomplete & (left_out == np.array(None)), not_judged, left_out)
+        if absent := _absent(curves.present[chain], steps):  # says more than that its drift is not known
+            not_judged[metric, chain], left_out[metric, chain] = absent, None
+        elif left_out[metric, chain] is None and not_judged[metric, chain] is None:
+            not_judged[metric, chain] = _without_score(curves.scores[metric, chain], steps)
+    verdicts = Verdicts(passes, not_judged, left_out)
+    return Verdicts(passes & verdicts.judged, not_judged, left_out)
 
 
 def failures(metrics: Sequence[str], chains: pd.DataFrame, verdicts: Verdicts) -> pd.DataFrame:
@@ -86,11 +88,6 @@ def failures(metrics: Sequence[str], chains: pd.DataFrame, verdicts: Verdicts) -
     ]
     counted = pd.concat(rows).groupby(["metric", *CHAIN[:2]])[list(flags)].sum().astype(int).reset_index()
     return counted.assign(failure_rate=counted["failures"] / counted["chains"])
-
-
-def at(values: NDArray[np.float64], step: int) -> NDArray[np.float64]:
-    """`values` (..., K) at one step; NaN where no chain is so long."""
-    return values[..., step] if step < values.shape[-1] else np.full(values.shape[:-1], np.nan)
 
 
 def _absent(present: NDArray[np.bool_], steps: Sequence[int]) -> str | None:

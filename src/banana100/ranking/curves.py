@@ -131,11 +131,22 @@ def spread(curves: Curves, kind: Literal["std", "iqr", "range"]) -> NDArray[np.f
     return result
 
 
-def long(curves: Curves, changes: NDArray[np.float64]) -> pd.DataFrame:
-    """One row a metric, chain and step that has an image: metric, campaign, seed, repeat, step, score, change."""
+def at(values: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    """`values` (..., K) at one step; NaN where no chain is so long."""
+    return values[..., step] if step < values.shape[-1] else np.full(values.shape[:-1], np.nan)
+
+
+def long(curves: Curves, changes: NDArray[np.float64], eligible: NDArray[np.bool_]) -> pd.DataFrame:
+    """One row a metric, chain and step that has an image.
+
+    Returns:
+        Columns metric, campaign, seed, repeat, eligible (does the chain count?), step, score, change.
+    """
     chain, step = np.nonzero(curves.present)
     number = len(chain)
-    of_chain = curves.chains.astype(dict.fromkeys(("campaign", "seed"), "category")).iloc[chain]
+    of_chain = (
+        curves.chains.assign(eligible=eligible).astype(dict.fromkeys(("campaign", "seed"), "category")).iloc[chain]
+    )
     rows = pd.concat([of_chain] * len(curves.metrics), ignore_index=True)
     metrics = pd.Categorical.from_codes(np.repeat(np.arange(len(curves.metrics)), number), curves.metrics)
     rows.insert(0, "metric", metrics)
@@ -145,7 +156,7 @@ def long(curves: Curves, changes: NDArray[np.float64]) -> pd.DataFrame:
 
 def over_chains(changes: NDArray[np.float64]) -> pd.DataFrame:
     """One metric's changes (C, K) summed up: columns step, change (mean over chains), lowest and highest."""
-    table = pd.DataFrame(changes)
+    table = pd.DataFrame(changes, columns=np.arange(changes.shape[1]))
     summed = pd.DataFrame({"change": table.mean(), "lowest": table.min(), "highest": table.max()})
     return summed.rename_axis("step").dropna().reset_index()
 

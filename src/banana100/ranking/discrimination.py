@@ -106,17 +106,20 @@ def effect_size(
         weights: (B, C).
 
     Returns:
-        (B,), above 0 where clean images score higher; 0 where all scores are one, NaN with fewer than two of a class.
+        (B,), above 0 where clean images score higher; infinite where each class has one score and they differ, 0 where
+        all scores are one, NaN with fewer than two of a class.
     """
     known = aligned[np.isfinite(aligned)]
-    centred = aligned - (known.mean() if known.size else 0)  # sums of squares lose no digits
+    spread = np.ptp(known) if known.size else 0.0
+    # of size 1 around 0: sums of squares lose no digits, and what is as good as 0 does not depend on the unit
+    centred = (aligned - known.mean()) / spread if spread > 0 else np.where(np.isfinite(aligned), 0.0, np.nan)
     number_c, mean_c, squares_c = _moments(centred[:, : clean_until + 1], weights)
     number_d, mean_d, squares_d = _moments(centred[:, degraded_from:], weights)
     enough = (number_c > 1) & (number_d > 1)
     variance = _ratio(squares_c + squares_d, np.where(enough, number_c + number_d - 2, 0))
-    difference = mean_c - mean_d
-    flat = enough & np.isclose(difference, 0, atol=1e-12)
-    return np.where(flat, 0.0, _ratio(difference, np.sqrt(np.maximum(variance, 0))))
+    difference = np.where(np.abs(mean_c - mean_d) > 1e-9, mean_c - mean_d, 0)
+    without_spread = np.where(difference == 0, 0.0, np.copysign(np.inf, difference))
+    return np.where(variance < 1e-18, without_spread, _ratio(difference, np.sqrt(np.maximum(variance, 0))))
 
 
 def _moments(

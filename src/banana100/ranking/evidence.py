@@ -1,19 +1,35 @@
 """Evidence that the images did degrade: only then does a metric have something to see."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from banana100.ranking.curves import at
 
-def too_little_drift(
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of each chain's drift, (C,) each.
+
+    Attributes:
+        too_little: why the chain is left out, for all metrics alike, or None.
+        unknown: why nobody can say whether it has drifted far enough, or None.
+    """
+
+    too_little: NDArray[np.object_]
+    unknown: NDArray[np.object_]
+
+
+def weigh(
     drift: Mapping[str, NDArray[np.float64]],
     min_drift: Mapping[str, float],
     higher_is_better: Mapping[str, bool],
     step: int,
     chains: int,
-) -> NDArray[np.object_]:
-    """Why each chain is left out, for all metrics alike.
+) -> Evidence:
+    """Has each chain drifted far enough from its seed?
 
     Args:
         drift: full-reference scores against step 0 by metric, each (C, K), as `curves.drift_along` gives them.
@@ -22,18 +38,15 @@ def too_little_drift(
         higher_is_better: for each metric of `min_drift`.
         step: where to look: the last probe step.
         chains: C.
-
-    Returns:
-        (C,): a reason, or None where the chain has drifted far enough.
     """
-    reasons = np.full(chains, None, dtype=object)
+    too_little, unknown = (np.full(chains, None, dtype=object) for _ in range(2))
     for metric, bound in min_drift.items():
-        values = drift.get(metric, np.empty((chains, 0)))
-        at_step = values[:, step] if step < values.shape[1] else np.full(chains, np.nan)
+        at_step = at(drift.get(metric, np.empty((chains, 0))), step)
         enough = at_step <= bound if higher_is_better[metric] else at_step >= bound
         wanted = f"{'at most' if higher_is_better[metric] else 'at least'} {bound:g}"
-        for index in np.flatnonzero(~enough):
-            known = np.isfinite(at_step[index])
-            told = f"is {at_step[index]:.4g} at step {step}" if known else f"is not known at step {step}"
-            reasons[index] = reasons[index] or f"drift {metric} {told}, wanted {wanted}"
-    return reasons
+        for index in np.flatnonzero(np.isfinite(at_step) & ~enough):
+            told = f"drift {metric} is {at_step[index]:.4g} at step {step}, wanted {wanted}"
+            too_little[index] = too_little[index] or told
+        for index in np.flatnonzero(np.isnan(at_step)):
+            unknown[index] = unknown[index] or f"drift {metric} is not known at step {step}"
+    return Evidence(too_little, unknown)

@@ -45,10 +45,17 @@ def read(params: Params) -> Inputs:
     higher_is_better = dict(zip(scorers["metric"], scorers["higher_is_better"].astype(bool), strict=True))
     scores = {metric: _scores(metric, scorers) for metric in params.ranked_metrics()}
     joined = curves.build(images, scores, higher_is_better)
-    drift = tables.read(paths.DRIFT_TABLE, tables.DRIFT)
-    along = curves.drift_along(joined, images, drift)
+    failures = tables.read(paths.FAILURES_TABLE, tables.FAILURES)
+    failed = _failed(joined, failures)
+    along = curves.drift_along(joined, images, tables.read(paths.DRIFT_TABLE, tables.DRIFT))
+    for metric in params.ranking.min_drift:
+        if metric not in higher_is_better:
+            raise _no_scorer(metric)
+        replicas = joined.present & (joined.steps > 0)
+        known = along.get(metric, np.full(joined.image_ids.shape, np.nan))
+        _check_told(metric, set(joined.image_ids[replicas & np.isnan(known)]), failures)
     found = study.make(joined, study.Drift(along, higher_is_better), params.ranking)
-    return Inputs(found, _failed(joined), _simulated_campaigns(images))
+    return Inputs(found, failed, _simulated_campaigns(images))
 
 
 def _scores(metric: str, scorers: pd.DataFrame) -> pd.DataFrame:
@@ -56,7 +63,7 @@ def _scores(metric: str, scorers: pd.DataFrame) -> pd.DataFrame:
     scores = tables.read(path, tables.SCORES)
     known = scorers.loc[scorers["metric"] == metric, "scorer_id"]
     if known.empty:
-        raise UserError(f"{paths.SCORERS_TABLE}: no row for {metric}; run `dvc repro score`.")
+        raise _no_scorer(metric)
     if strange := set(scores["scorer_id"]) - set(known):
         raise UserError(f"{paths.SCORES}: scores of an unknown scorer {min(strange)[:12]}…; run `dvc repro score`.")
     if (twice := scores["image_id"].duplicated()).any():
@@ -65,27 +72,32 @@ def _scores(metric: str, scorers: pd.DataFrame) -> pd.DataFrame:
     return scores
 
 
-def _failed(joined: Curves) -> dict[str, int]:
-    """How many images each metric could not score; a score that is missing without a reason is not passed over.
+def _no_scorer(metric: str) -> UserError:
+    return UserError(f"{paths.SCORERS_TABLE}: no row for {metric}; run `dvc repro score`.")
+
+
+def _failed(joined: Curves, failures: pd.DataFrame) -> dict[str, int]:
+    """How many images each metric could not score, where there are any."""
+    failed = {}
+    for metric, scores in zip(joined.metrics, joined.scores, strict=True):
+        missing = set(joined.image_ids[joined.present & np.isnan(scores)])
+        _check_told(metric, missing, failures)
+        if missing:
+            failed[metric] = len(missing)
+    return failed
+
+
+def _check_told(metric: str, missing: set[str], failures: pd.DataFrame) -> None:
+    """A score that is missing without a reason is not passed over.
 
     Raises:
         UserError: an image has neither a score nor a row in the table of failures.
     """
-    failures = tables.read(paths.FAILURES_TABLE, tables.FAILURES)
-    failed, untold = {}, []
-    for metric, scores in zip(joined.metrics, joined.scores, strict=True):
-        missing = set(joined.image_ids[joined.present & np.isnan(scores)])
-        told = set(failures.loc[failures["metric"] == metric, "image_id"])
-        untold += [(metric, image_id) for image_id in sorted(missing - told)]
-        if missing:
-            failed[metric] = len(missing)
-    if untold:
-        metric, image_id = untold[0]
+    if untold := missing - set(failures.loc[failures["metric"] == metric, "image_id"]):
         raise UserError(
-            f"{paths.SCORES}: {len(untold)} scores are missing without a reason, the first by {metric} of image "
-            f"{image_id[:12]}…; run `dvc repro score`."
+            f"{paths.SCORES}: {len(untold)} scores by {metric} are missing without a reason, the first of image "
+            f"{min(untold)[:12]}…; run `dvc repro score`."
         )
-    return failed
 
 
 def _simulated_campaigns(images: pd.DataFrame) -> set[str]:

@@ -31,6 +31,7 @@ _SCALARS = (
     "rho",
     "accuracy",
     "monotone",
+    "detected",
     "detection",
     "auc",
     "auc_low",
@@ -51,7 +52,8 @@ def run(params: Params) -> None:
     found = inputs.read(params)
     study = found.study
     along = verdicts.along_chains(study)
-    of_metrics = verdicts.of_metrics(study, along)
+    compared = significance.compare(verdicts.tau_of_seeds(study, along))
+    of_metrics = verdicts.of_metrics(study, along, compared)
     of_metrics["failed_scores"] = of_metrics["metric"].map(found.failed).fillna(0).astype(int)
     of_chains = verdicts.of_chains(study, along, params.ranking.probe_steps)
     of_chains["simulated"] = of_chains["campaign"].isin(found.simulated)
@@ -59,7 +61,7 @@ def run(params: Params) -> None:
     subset = subsets.judge(study, given, range(len(study.curves.metrics)))
     correlated = ensemble.redundancy(study.curves.aligned, study.curves.metrics)
     scalars = {
-        "summary": _summary(of_metrics, of_chains, study, significance.compare(verdicts.tau_of_seeds(study, along))),
+        "summary": _summary(of_metrics, of_chains, study, compared),
         "subset": _subset(subset, given, correlated),
         "ranking": {row["metric"]: _rounded(row) for row in of_metrics.sort_values("metric").to_dict("records")},
     }
@@ -139,13 +141,13 @@ def _write(  # noqa: PLR0913, PLR0917  everything that rank writes, once
     }
     for path, table in by_csv.items():
         _csv(path, table)
-    rows = curves.long(study.curves, study.changes)
+    rows = curves.long(study.curves, study.changes, study.eligible)
     write_atomically(paths.CHAIN_CURVES_TABLE, rows.to_parquet(index=False, compression="zstd"))
     keep_only(paths.RANKING_TABLES, {*by_csv, paths.CHAIN_CURVES_TABLE})
     plots = set()
     for metric, changes in zip(study.curves.metrics, study.changes, strict=True):
         plots.add(path := paths.curve(metric))
-        _csv(path, curves.over_chains(changes))
+        _csv(path, curves.over_chains(changes[study.eligible] if study.eligible.any() else changes))
     keep_only(paths.CURVES, plots)
     text = json.dumps(scalars, indent=2) + "\n"
     write_atomically(paths.RANKING, text.encode(), aside=paths.RANKING_TABLES)

@@ -56,18 +56,22 @@ class Study:
         """The number of each chain's seed, (C,); a seed is the same in all campaigns."""
         return pd.factorize(self.curves.chains["seed"], sort=True)[0]
 
+    @property
+    def seed_names(self) -> NDArray[np.object_]:
+        """The name of each number in `seeds`."""
+        return pd.factorize(self.curves.chains["seed"], sort=True)[1].to_numpy(dtype=object)
+
 
 def make(scores: Curves, drift: Drift, ranking: RankingParams) -> Study:
     """Judge every chain by every metric and draw the resamples that all intervals share."""
     steps = [ranking.baseline_step, *ranking.probe_steps]
     changes = curves.change(scores, ranking.baseline_step, curves.spread(scores, ranking.spread))
     number = len(scores.chains)
-    too_little = evidence.too_little_drift(
-        drift.scores, ranking.min_drift, drift.higher_is_better, max(ranking.probe_steps), number
-    )
-    verdicts = criterion.judge(scores, changes, ranking.baseline_step, ranking.probe_steps, too_little)
-    reached = np.all([criterion.at(np.where(scores.present, 0.0, np.nan), step) == 0 for step in steps], axis=0)
-    eligible = reached & (too_little == np.array(None))
+    weighed = evidence.weigh(drift.scores, ranking.min_drift, drift.higher_is_better, max(ranking.probe_steps), number)
+    verdicts = criterion.judge(scores, changes, ranking.baseline_step, ranking.probe_steps, weighed)
+    reached = np.all([curves.at(scores.present.astype(float), step) == 1 for step in steps], axis=0)
+    drifted = (weighed.too_little == np.array(None)) & (weighed.unknown == np.array(None))
+    eligible = reached & drifted
     weights = np.zeros((ranking.bootstrap, number))
     seeds = pd.factorize(scores.chains["seed"][eligible], sort=True)[0]
     weights[:, eligible] = bootstrap.resample(seeds, ranking.bootstrap, ranking.random_state)

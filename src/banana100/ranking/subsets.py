@@ -21,7 +21,11 @@ Columns = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and its 95 % interval: seeds are resampled, the models stay as they are."""
+    """A figure and its 95 % interval: seeds are resampled, the models stay as they are.
+
+    So the chance in training is not in it: with few seeds it holds the truth less often than it says (85 % of the time
+    at 6 seeds, 93 % at 13, in simulations).
+    """
 
     value: float
     low: float
@@ -70,8 +74,7 @@ def judge(study: Study, given: Samples, columns: Sequence[int]) -> Subset | None
     gained = found[""].resampled - found[best].resampled
     low, high = bootstrap.interval(gained[1:], len(given.seeds))
     by_seed = pd.DataFrame({name or "auc": one.of_seeds for name, one in found.items()})
-    seeds = np.array(sorted(set(study.curves.chains["seed"])))[given.seeds]
-    by_seed.insert(0, "seed", seeds)
+    by_seed.insert(0, "seed", study.seed_names[given.seeds])
     return Subset(names, found[""].estimate, best, found[best].estimate, Estimate(gained[0], low, high), by_seed)
 
 
@@ -103,7 +106,7 @@ class Search:
         top: the best ones, best first.
         chosen: for each seed by name the subset that does best on all other seeds; None with fewer than three seeds.
         honest: AUC of those choices, each on the seed that had no part in choosing or training (nested
-            cross-validation): what to expect of the winner on a new seed. `top[0].auc` is higher, for it won.
+            cross-validation): what choosing this way is worth on a new seed. `top[0].auc` is higher, for it won.
     """
 
     subsets: int
@@ -136,9 +139,8 @@ def search(study: Study, given: Samples, size: int, top: int) -> Search:
         return Search(number, judged, None, None)
     # chosen without seed i: by models that have seen neither i nor the seed they are judged on
     winners = [subsets[index] for index in np.nanmean(inner, axis=2).argmax(axis=0)]
-    seeds = sorted(set(study.curves.chains["seed"]))
     names = [[study.curves.metrics[column] for column in columns] for columns in winners]
-    chosen = dict(zip([seeds[seed] for seed in given.seeds], names, strict=True))
+    chosen = dict(zip(study.seed_names[given.seeds], names, strict=True))
     return Search(number, judged, chosen, _Judged(study, given, _of_winners(given, winners)).estimate)
 
 

@@ -1,5 +1,6 @@
 """Command subsets: which pair, triple, ... of the ranked metrics sees the rot best?"""
 
+import math
 from collections import Counter
 
 from tabulate import tabulate
@@ -7,6 +8,8 @@ from tabulate import tabulate
 from banana100.errors import UserError
 from banana100.params import Params
 from banana100.ranking import inputs, subsets
+from banana100.ranking.bootstrap import FEWEST_SEEDS
+from banana100.ranking.inputs import Inputs
 from banana100.ranking.subsets import Estimate, Search
 
 
@@ -25,8 +28,8 @@ def run(params: Params, size: int, top: int) -> None:
     given = subsets.gather(found.study)
     if len(given.seeds) < 2:
         raise UserError(
-            f"{len(given.seeds)} seeds have clean and degraded images that every metric scored; needed: 2, "
-            "as a subset is judged on seeds that its model has not seen."
+            f"{len(given.seeds)} seeds have clean and degraded images that every metric scored{_failing(found)}; "
+            "needed: 2, as a subset is judged on seeds that its model has not seen."
         )
     searched = subsets.search(found.study, given, size, top)
     campaigns = set(found.study.curves.chains["campaign"])
@@ -62,6 +65,8 @@ def _honesty(searched: Search) -> str:
         "AUC: of clean against degraded images within a seed that the model has not seen, mean over seeds; 1 is best. "
         "A model may turn a metric round."
     )
+    if searched.subsets == 1:
+        return how
     won = f"The first of {searched.subsets} subsets was picked on the seeds that its AUC is from, which flatters it."
     if searched.chosen is None or searched.honest is None:
         return f"{how}\n{won} With two seeds there is no third to check the choice on."
@@ -73,5 +78,12 @@ def _honesty(searched: Search) -> str:
     )
 
 
+def _failing(found: Inputs) -> str:
+    failed = [f"{metric} on {number} images" for metric, number in found.failed.items()]
+    return f" (failed: {', '.join(failed)})" if failed else ""
+
+
 def _interval(estimate: Estimate) -> str:
+    if math.isnan(estimate.low):
+        return f"(fewer than {FEWEST_SEEDS} seeds)"
     return f"[{estimate.low:.3f}, {estimate.high:.3f}]"

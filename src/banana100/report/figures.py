@@ -19,10 +19,10 @@ _STYLE = {
 
 
 def change_with_step(curves: pd.DataFrame, metrics: list[str], baseline_step: int, probe_steps: list[int]) -> str:
-    """Small multiples: one panel a metric, one thin line a chain, the mean in bold.
+    """Small multiples: one panel a metric, one thin line a chain, the mean of the chains that count in bold.
 
     Args:
-        curves: columns metric, campaign, seed, repeat, step, change.
+        curves: columns metric, campaign, seed, repeat, step, change, eligible.
         metrics: the panels, in this order.
         baseline_step: where all lines meet 0.
         probe_steps: marked on the axis.
@@ -42,7 +42,8 @@ def change_with_step(curves: pd.DataFrame, metrics: list[str], baseline_step: in
             of_metric = curves[curves["metric"] == metric]
             for _, chain in of_metric.groupby(_CHAIN):
                 panel.plot(chain["step"], chain["change"], color="#4c72b0", linewidth=0.7, alpha=0.55)
-            mean = of_metric.groupby("step")["change"].mean()
+            counted = of_metric[of_metric["eligible"]]
+            mean = (counted if len(counted) else of_metric).groupby("step")["change"].mean()
             panel.plot(mean.index, mean, color="#c44e52", linewidth=2)
         for panel in panels[len(metrics) :]:
             panel.set_visible(False)

@@ -38,8 +38,11 @@ class Results:
         kind = f"{chains} simulated chains" if simulated == chains else f"{chains} chains"
         if 0 < simulated < chains:
             kind += f", {simulated} of them simulated"
-        if left := self.summary["left_out_chains"]:
-            kind = f"the {chains - left} of {kind} that drifted far from their seed"
+        eligible = self.summary["eligible_chains"]
+        if not eligible:
+            return f"Nothing to judge: none of {kind} is long enough and drifted far from its seed."
+        if eligible < chains:
+            kind = f"the {eligible} of {kind} that are long enough and drifted far from their seed"
         return (
             f"Of {self.summary['metrics']} metrics {names} scored the degraded images as worse on every one of {kind}."
         )

@@ -37,8 +37,8 @@ def run(params: Params) -> None:
     print(f"report: {paths.REPORT_PAGE} ({len(page) // 1000} kB)")
 
 
-def _figure(value: float, form: str) -> str:
+def _figure(value: float | None, form: str) -> str:
     """A number as text: a dash where there is none, infinity as such."""
-    if math.isnan(value):
+    if value is None or math.isnan(value):
         return "–"
     return "∞" if math.isinf(value) else form % value

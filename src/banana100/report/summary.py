@@ -28,7 +28,9 @@ def run(params: Params) -> None:
     found = results.read()
     probes = ", ".join(c.removeprefix("change_") for c in found.chains.columns if c.startswith("change_"))
     shown = found.verdicts.assign(consistent=found.verdicts["consistent"].map({True: "yes", False: "no"}))
-    print(tabulate(shown[list(_COLUMNS)].to_dict("split")["data"], list(_COLUMNS.values()), floatfmt=".3f"))
+    cells = shown[list(_COLUMNS)].astype(object)
+    rows = cells.where(cells.notna(), None).to_dict("split")["data"]
+    print(tabulate(rows, list(_COLUMNS.values()), floatfmt=".3f", missingval="-"))
     if failed := found.summary["failed_scores"]:
         print(f"\n{failed} scores failed; {paths.FAILURES_TABLE} tells which and why.")
     print(f"\n{found.headline}")
