@@ -66,6 +66,15 @@ def test_the_auc_is_that_of_models_which_have_not_seen_the_seed() -> None:
     assert np.isnan(np.diag(two)).all() and np.isfinite(two[~np.eye(SEEDS, dtype=bool)]).all()
 
 
+def test_a_single_metric_does_as_its_logistic_regression() -> None:
+    study = study_of(rot + noise[0], -rot + noise[1], noise[2], content)
+    given = subsets.gather(study)
+    found = subsets.judge(study, given, range(4))
+    assert found is not None
+    for column, metric in enumerate(study.curves.metrics):
+        assert found.by_seed[metric].tolist() == pytest.approx(subsets.leave_out(given, [column])[0].tolist())
+
+
 def test_a_model_turns_a_metric_that_always_errs() -> None:
     study = study_of(-rot + noise[0] / 10)
     found = subsets.judge(study, subsets.gather(study), [0])

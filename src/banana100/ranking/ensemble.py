@@ -85,10 +85,27 @@ def held_out(given: Samples, columns: Sequence[int]) -> NDArray[np.float64] | No
     """
     if len(given.seeds) < 2:
         return None
+    if len(columns) == 1:
+        return _held_out_single(given, columns[0])
     features = given.features[:, columns]
     return cross_val_predict(
         model(), features, given.clean, groups=given.seed, cv=LeaveOneGroupOut(), method="decision_function"
     )
+
+
+def _held_out_single(given: Samples, column: int) -> NDArray[np.float64]:
+    """What `held_out` gives for one metric, but for its unit, without fitting.
+
+    The slope of a logistic regression on one feature, classes weighing the same, has the sign of the difference of the
+    classes' means, as that is minus the loss's derivative at slope 0 and the loss is convex.
+    """
+    feature = given.features[:, column]
+    values = np.empty_like(feature)
+    for seed in given.seeds:
+        own = given.seed == seed
+        slope = np.sign(feature[given.clean & ~own].mean() - feature[~given.clean & ~own].mean())
+        values[own] = slope * feature[own]
+    return values
 
 
 def on_chains(given: Samples, values: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
