@@ -120,7 +120,7 @@ def _write_scores(rows: list[dict[str, Any]], metrics: list[str]) -> None:
             "image_id": row["image_id"],
             "reference_id": starts[row["seed"], row["repeat"]],
             "metric": "psnr",
-            "score": 40 - row["step"] / 2 - 8,
+            "score": 32 - row["step"] / 2,
             "scorer_id": "psnr",
         }
         for row in rows

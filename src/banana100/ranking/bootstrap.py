@@ -60,9 +60,12 @@ def interval(estimates: NDArray[np.float64], clusters: int) -> tuple[float, floa
 def weighted_mean(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean of `values` (C,) under each row of `weights` (B, C), NaN values left out; NaN where nothing is left."""
     known = ~np.isnan(values)
-    below = weights @ known
-    above = weights @ np.where(known, values, 0)
-    return np.divide(above, below, out=np.full(len(weights), np.nan), where=below > 0)
+    return ratio(weights @ np.where(known, values, 0), weights @ known)
+
+
+def ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`above` over `below`, entry by entry; NaN where `below` is not above 0."""
+    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=np.asarray(below) > 0)
 
 
 def weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

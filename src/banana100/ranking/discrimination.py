@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from banana100.ranking.bootstrap import ratio
+
 
 @dataclass(frozen=True)
 class Wins:
@@ -63,7 +65,7 @@ def auc_across(counted: Wins, weights: NDArray[np.float64]) -> NDArray[np.float6
         (B,), 0 to 1; NaN without a clean or without a degraded image.
     """
     won = ((weights @ counted.wins) * weights).sum(axis=1)
-    return _ratio(won, (weights @ counted.clean) * (weights @ counted.degraded))
+    return ratio(won, (weights @ counted.clean) * (weights @ counted.degraded))
 
 
 def auc_of_seeds(counted: Wins, seeds: NDArray[np.int64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -91,7 +93,7 @@ def auc_within(counted: Wins, seeds: NDArray[np.int64], weights: NDArray[np.floa
     members = np.eye(by_seed.shape[1])[seeds]
     of_seed = (weights @ members) / members.sum(axis=0)
     known = np.isfinite(by_seed)
-    return _ratio(np.where(known, by_seed * of_seed, 0).sum(axis=1), (known * of_seed).sum(axis=1))
+    return ratio(np.where(known, by_seed * of_seed, 0).sum(axis=1), (known * of_seed).sum(axis=1))
 
 
 def effect_size(
@@ -116,10 +118,10 @@ def effect_size(
     number_c, mean_c, squares_c = _moments(centred[:, : clean_until + 1], weights)
     number_d, mean_d, squares_d = _moments(centred[:, degraded_from:], weights)
     enough = (number_c > 1) & (number_d > 1)
-    variance = _ratio(squares_c + squares_d, np.where(enough, number_c + number_d - 2, 0))
+    variance = ratio(squares_c + squares_d, np.where(enough, number_c + number_d - 2, 0))
     difference = np.where(np.abs(mean_c - mean_d) > 1e-9, mean_c - mean_d, 0)
     without_spread = np.where(difference == 0, 0.0, np.copysign(np.inf, difference))
-    return np.where(variance < 1e-18, without_spread, _ratio(difference, np.sqrt(np.maximum(variance, 0))))
+    return np.where(variance < 1e-18, without_spread, ratio(difference, np.sqrt(np.maximum(variance, 0))))
 
 
 def _moments(
@@ -129,9 +131,5 @@ def _moments(
     known = np.isfinite(scores)
     filled = np.where(known, scores, 0)
     number = weights @ known.sum(axis=1)
-    mean = _ratio(weights @ filled.sum(axis=1), number)
+    mean = ratio(weights @ filled.sum(axis=1), number)
     return number, mean, weights @ (filled**2).sum(axis=1) - number * mean**2
-
-
-def _ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=np.asarray(below) > 0)

@@ -1,10 +1,9 @@
 """Subsets of metrics, each judged by how well its ensemble tells clean images from degraded ones on unseen seeds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
-from math import comb
+from itertools import chain, combinations
 
 import numpy as np
 import pandas as pd
@@ -66,16 +65,17 @@ def judge(study: Study, given: Samples, columns: Sequence[int]) -> Subset | None
     if together is None:
         return None
     names = [study.curves.metrics[column] for column in columns]
-    found = {"": _Judged(study, given, together)}
-    for name, column in zip(names, columns, strict=True):
-        alone = together if len(columns) == 1 else ensemble.held_out(given, [column])
-        found[name] = _Judged(study, given, alone)
-    best = max(names, key=lambda name: found[name].estimate.value)
-    gained = found[""].resampled - found[best].resampled
-    low, high = bootstrap.interval(gained[1:], len(given.seeds))
-    by_seed = pd.DataFrame({name or "auc": one.of_seeds for name, one in found.items()})
-    by_seed.insert(0, "seed", study.seed_names[given.seeds])
-    return Subset(names, found[""].estimate, best, found[best].estimate, Estimate(gained[0], low, high), by_seed)
+    ensembled = _Judged(study, given, together)
+    alone = {
+        name: _Judged(study, given, together if len(columns) == 1 else ensemble.held_out(given, [column]))
+        for name, column in zip(names, columns, strict=True)
+    }
+    best = max(names, key=lambda name: alone[name].estimate.value)
+    gained = ensembled.resampled - alone[best].resampled
+    gain = Estimate(gained[0], *bootstrap.interval(gained[1:], len(given.seeds)))
+    by_seed = {"seed": study.seed_names[given.seeds], "auc": ensembled.of_seeds}
+    by_seed |= {name: one.of_seeds for name, one in alone.items()}
+    return Subset(names, ensembled.estimate, best, alone[best].estimate, gain, pd.DataFrame(by_seed))
 
 
 class _Judged:
@@ -124,15 +124,15 @@ def search(study: Study, given: Samples, size: int, top: int) -> Search:
         size: from 1 to the number of metrics.
         top: how many to return in full.
     """
-    number = comb(len(study.curves.metrics), size)
     subsets = list(combinations(range(len(study.curves.metrics)), size))
+    number = len(subsets)
     outer = np.empty((number, len(given.seeds)))
     inner = np.full((number, len(given.seeds), len(given.seeds)), np.nan)
-    place = {columns: index for index, columns in enumerate(subsets)}
-    for columns, of_seeds, of_pairs in progress(
-        _in_chunks(given, subsets), total=number, what="subsets", unit="subset"
-    ):
-        outer[place[columns]], inner[place[columns]] = of_seeds, of_pairs
+    numbered = list(enumerate(subsets))
+    chunks = [numbered[first :: min(64, number)] for first in range(min(64, number))]
+    finished = chain.from_iterable(in_parallel(partial(_leave_out, given), chunks))
+    for index, of_seeds, of_pairs in progress(finished, total=number, what="subsets", unit="subset"):
+        outer[index], inner[index] = of_seeds, of_pairs
     best = np.argsort(-outer.mean(axis=1), kind="stable")[:top]
     judged = [one for index in best if (one := judge(study, given, subsets[index]))]
     if len(given.seeds) < 3:
@@ -144,18 +144,10 @@ def search(study: Study, given: Samples, size: int, top: int) -> Search:
     return Search(number, judged, chosen, _Judged(study, given, _of_winners(given, winners)).estimate)
 
 
-def _in_chunks(
-    given: Samples, subsets: Sequence[Columns]
-) -> Iterator[tuple[Columns, NDArray[np.float64], NDArray[np.float64]]]:
-    chunks = [list(chunk) for chunk in np.array_split(np.array(subsets), min(64, len(subsets)))]
-    for finished in in_parallel(partial(_leave_out, given), chunks):
-        yield from finished
-
-
 def _leave_out(
-    given: Samples, subsets: Sequence[NDArray[np.int64]]
-) -> list[tuple[Columns, NDArray[np.float64], NDArray[np.float64]]]:
-    return [(tuple(map(int, columns)), *leave_out(given, columns)) for columns in subsets]
+    given: Samples, subsets: Sequence[tuple[int, Columns]]
+) -> list[tuple[int, NDArray[np.float64], NDArray[np.float64]]]:
+    return [(index, *leave_out(given, columns)) for index, columns in subsets]
 
 
 def leave_out(given: Samples, columns: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -98,11 +98,9 @@ def of_metrics(study: Study, along: Along, compared: significance.Comparison) ->
 
 def tau_of_seeds(study: Study, along: Along) -> NDArray[np.float64]:
     """Mean Kendall tau-b of each seed's judged chains, (M, S); NaN where a seed has none."""
-    members = np.eye(int(study.seeds.max(initial=-1)) + 1)[study.seeds]
+    members = np.eye(len(study.seed_names))[:, study.seeds]
     tau = np.where(study.verdicts.judged, along["tau"], np.nan)
-    known = ~np.isnan(tau)
-    number = known @ members
-    return np.divide(np.where(known, tau, 0) @ members, number, out=np.full(number.shape, np.nan), where=number > 0)
+    return np.array([bootstrap.weighted_mean(values, members) for values in tau])
 
 
 def of_metric(study: Study, along: Along, index: int) -> dict[str, Any]:
