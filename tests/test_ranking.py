@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from banana100 import paths
+from banana100 import params, paths
 from banana100.cli import main
 from banana100.lineage import tables
 from banana100.params import RankingParams
-from banana100.ranking import criterion, curves, study, verdicts
+from banana100.ranking import criterion, curves, stage, study, verdicts
 from banana100.ranking.evidence import weigh
 from banana100.ranking.study import Study
 
@@ -326,6 +326,14 @@ def test_equal_tables_give_equal_bytes_and_another_random_state_other_intervals(
     # two seeds: the figures stay, as only what is drawn has changed
     changed = {name for name, content in outputs().items() if content != first[name]}
     assert changed <= {str(paths.VERDICTS_TABLE), str(paths.RANKING)}
+
+
+def test_outputs_are_what_the_stage_writes(scored: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = stage.outputs(params.load())
+    assert not paths.RANKING.parent.exists() and capsys.readouterr().out == ""
+    assert main(["rank"]) == 0
+    written = {path: path.read_bytes() for path in paths.RANKING.parent.rglob("*") if path.is_file()}
+    assert written == outputs and capsys.readouterr().out == "4 metrics judged; consistent: niqe\n"
 
 
 def test_chains_of_a_real_model_are_not_called_simulated(scored: dict[str, Any]) -> None:

@@ -1,13 +1,14 @@
 """Every statistic of ranking, against constructed chains, textbooks, R, scipy and scikit-learn."""
 
 from collections.abc import Callable
-from itertools import product
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
@@ -24,7 +25,7 @@ early_inversion = np.where(STEPS == 3, 100.0, decay)
 ties = 10.0 - STEPS // 2  # every score stands twice, the last once
 
 
-# --- along one chain
+# --- along chains
 
 
 @pytest.mark.parametrize(
@@ -50,10 +51,9 @@ ties = 10.0 - STEPS // 2  # every score stands twice, the last once
 def test_chains_with_known_answers(
     scores: Any, tau: float | None, rho: float | None, accuracy: float | None, monotone: float | None, detection: float
 ) -> None:
-    step = np.arange(len(scores))
     for found, expected in (
-        (order.kendall_tau(step, scores), tau),
-        (order.spearman_rho(step, scores), rho),
+        (order.kendall_tau(scores), tau),
+        (order.spearman_rho(scores), rho),
         (order.pairwise_accuracy(scores), accuracy),
         (order.monotone_share(scores), monotone),
         (order.detection_step(scores, 1), detection),
@@ -66,29 +66,57 @@ def test_rank_correlations_agree_with_r() -> None:
     # ?cor.test, after Hollander and Wolfe (1973), p. 185: tau 0.4444444; S = 48, so rho = 1 - 6 * 48 / (9 * 80)
     x = [44.4, 45.9, 41.9, 53.3, 44.7, 44.1, 50.7, 45.2, 60.1]
     y = [2.6, 3.1, 2.5, 5.0, 3.6, 4.0, 5.2, 2.8, 3.8]
-    assert order.kendall_tau(x, y) == pytest.approx(0.4444444, abs=1e-7)
-    assert order.spearman_rho(x, y) == pytest.approx(0.6)
+    by_x = np.array(y)[np.argsort(x)]
+    assert order.kendall_tau(by_x) == pytest.approx(0.4444444, abs=1e-7)
+    assert order.spearman_rho(by_x) == pytest.approx(0.6)
 
 
 @given(st.lists(st.integers(-999, 999), min_size=2, max_size=30, unique=True))
 def test_without_ties_tau_follows_from_pairwise_accuracy(scores: list[int]) -> None:
     expected = 1 - 2 * order.pairwise_accuracy(scores)
-    assert order.kendall_tau(np.arange(len(scores)), scores) == pytest.approx(expected)
+    assert order.kendall_tau(scores) == pytest.approx(expected)
 
 
 def test_tau_b_agrees_with_its_definition_under_ties() -> None:
     # Kendall 1945: (P - Q) / sqrt((n0 - n1)(n0 - n2)), worked out for one tie in y: 4 concordant, 1 discordant of 6
-    assert order.kendall_tau([1, 2, 3, 4], [1.0, 3.0, 2.0, 3.0]) == pytest.approx((4 - 1) / np.sqrt(6 * 5))
+    assert order.kendall_tau([1.0, 3.0, 2.0, 3.0]) == pytest.approx((4 - 1) / np.sqrt(6 * 5))
 
 
-some_scores = st.lists(st.integers(-20, 20).map(float) | st.just(NAN), min_size=2, max_size=30)
+some_score = st.integers(-20, 20).map(float) | st.sampled_from([0.0, NAN, np.inf])  # ties and gaps
+some_chains = arrays(float, st.tuples(st.integers(1, 5), st.integers(0, 30)), elements=some_score)
 
 
-@given(some_scores)
-def test_pairwise_accuracy_is_the_share_of_pairs(scores: list[float]) -> None:
-    pairs = [(a, b) for i, a in enumerate(scores) for b in scores[i + 1 :] if np.isfinite(a) and np.isfinite(b)]
-    expected = np.mean([(b < a) + (b == a) / 2 for a, b in pairs]) if pairs else NAN
-    assert order.pairwise_accuracy(scores) == pytest.approx(expected, nan_ok=True)
+@given(some_chains)
+def test_rank_correlations_of_all_chains_are_scipys_of_each(aligned: np.ndarray) -> None:
+    def expected(function: Callable[..., Any], scores: np.ndarray) -> float:
+        known = np.flatnonzero(np.isfinite(scores))
+        if len(known) < 2:
+            return NAN
+        return function(known, scores[known]).statistic if np.ptp(scores[known]) else 0.0
+
+    taus, rhos = ([expected(f, scores) for scores in aligned] for f in (stats.kendalltau, stats.spearmanr))
+    np.testing.assert_array_equal(order.kendall_tau(aligned), taus)
+    assert order.spearman_rho(aligned) == pytest.approx(rhos, abs=1e-12, nan_ok=True)
+
+
+@given(some_chains, st.integers(0, 30))
+def test_figures_of_all_chains_follow_from_their_definitions(aligned: np.ndarray, clean_until: int) -> None:
+    accuracies, shares, detections = [], [], []
+    for scores in aligned:
+        known = [(step, score) for step, score in enumerate(scores) if np.isfinite(score)]
+        values = [score for _, score in known]
+        pairs = list(combinations(values, 2))
+        accuracies.append(np.mean([(b < a) + (b == a) / 2 for a, b in pairs]) if pairs else NAN)
+        shares.append(np.mean([b < a for a, b in pairwise(values)]) if pairs else NAN)
+        clean = [score for step, score in known if step <= clean_until]
+        later = [(step, score) for step, score in known if step > clean_until]
+        lasting = (
+            step for index, (step, _) in enumerate(later) if all(score < min(clean) for _, score in later[index:])
+        )
+        detections.append(next(lasting, np.inf) if clean and later else NAN)
+    np.testing.assert_array_equal(order.pairwise_accuracy(aligned), accuracies)
+    np.testing.assert_array_equal(order.monotone_share(aligned), shares)
+    np.testing.assert_array_equal(order.detection_step(aligned, clean_until), detections)
 
 
 # --- clean against degraded
@@ -129,6 +157,16 @@ def test_auc_is_that_of_scikit_learn_under_any_weights(aligned: np.ndarray, rand
             continue
         both = of_clean[clean_known], of_degraded[degraded_known]
         assert found == pytest.approx(roc_auc(clean[clean_known], degraded[degraded_known], both))
+
+
+@given(chains)
+def test_auc_of_each_chain_is_that_of_scikit_learn(aligned: np.ndarray) -> None:
+    expected = []
+    for scores in aligned:
+        clean, degraded = (part[np.isfinite(part)] for part in (scores[:2], scores[3:]))
+        expected.append(roc_auc(clean, degraded) if len(clean) and len(degraded) else NAN)
+    found = discrimination.auc_of_chains(discrimination.count_wins(aligned, 1, 3))
+    assert found == pytest.approx(expected, nan_ok=True)
 
 
 def test_auc_within_is_the_mean_over_seeds() -> None:

@@ -39,12 +39,14 @@ def count_wins(aligned: NDArray[np.float64], clean_until: int, degraded_from: in
         degraded_from: the first step that counts as degraded; steps between are neither.
     """
     clean, degraded = aligned[:, : clean_until + 1], aligned[:, degraded_from:]
+    known = np.isfinite(clean)
+    values, place = np.unique(clean, return_inverse=True)  # searchsorted is several times as fast on sorted values
     wins = np.empty((len(aligned), len(aligned)))
     for chain, scores in enumerate(degraded):
-        known = np.sort(scores[np.isfinite(scores)])
-        below_or_tied = np.searchsorted(known, clean, side="left") + np.searchsorted(known, clean, side="right")
-        wins[:, chain] = np.where(np.isfinite(clean), below_or_tied / 2, 0).sum(axis=1)
-    return Wins(wins, np.isfinite(clean).sum(axis=1), np.isfinite(degraded).sum(axis=1))
+        ordered = np.sort(scores[np.isfinite(scores)])
+        below_or_tied = np.searchsorted(ordered, values, side="left") + np.searchsorted(ordered, values, side="right")
+        wins[:, chain] = np.where(known, below_or_tied[place] / 2, 0).sum(axis=1)
+    return Wins(wins, known.sum(axis=1), np.isfinite(degraded).sum(axis=1))
 
 
 def auc(clean: NDArray[np.float64], degraded: NDArray[np.float64]) -> float:
@@ -66,6 +68,11 @@ def auc_across(counted: Wins, weights: NDArray[np.float64]) -> NDArray[np.float6
     """
     won = ((weights @ counted.wins) * weights).sum(axis=1)
     return ratio(won, (weights @ counted.clean) * (weights @ counted.degraded))
+
+
+def auc_of_chains(counted: Wins) -> NDArray[np.float64]:
+    """AUC within each chain, (C,), 0 to 1; NaN where it has no clean or no degraded image."""
+    return ratio(counted.wins.diagonal(), counted.clean * counted.degraded)
 
 
 def auc_of_seeds(counted: Wins, seeds: NDArray[np.int64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -64,12 +64,12 @@ def _scores(metric: str, scorers: pd.DataFrame) -> pd.DataFrame:
     known = scorers.loc[scorers["metric"] == metric, "scorer_id"]
     if known.empty:
         raise _no_scorer(metric)
-    if strange := set(scores["scorer_id"]) - set(known):
+    if strange := set(scores["scorer_id"].unique()) - set(known):
         raise UserError(f"{paths.SCORES}: scores of an unknown scorer {min(strange)[:12]}…; run `dvc repro score`.")
     if (twice := scores["image_id"].duplicated()).any():
         image_id = scores.loc[twice, "image_id"].iloc[0]
         raise UserError(f"{path}: two scores of image {image_id[:12]}…; run `dvc repro score`.")
-    return scores
+    return scores[["image_id", "score"]]
 
 
 def _no_scorer(metric: str) -> UserError:

@@ -2,11 +2,13 @@
 
 import json
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from banana100 import paths
 from banana100.files import keep_only, write_atomically
@@ -43,12 +45,53 @@ _SCALARS = (
 )
 
 
+@dataclass(frozen=True)
+class _Ranking:
+    """Everything that rank finds out.
+
+    Attributes:
+        study: what was judged.
+        of_metrics: one row a metric; `of_chains`: one a metric and chain.
+        subset: the ensemble of all ranked metrics; None where nothing is left to judge it on.
+        correlated: rank correlation of every two metrics.
+        scalars: what ranking.json holds.
+    """
+
+    study: Study
+    of_metrics: pd.DataFrame
+    of_chains: pd.DataFrame
+    subset: Subset | None
+    correlated: pd.DataFrame
+    scalars: dict[str, dict[str, object]]
+
+
 def run(params: Params) -> None:
     """Bring `metrics/` (all but the report) to what params.yaml asks for.
 
     Raises:
         UserError: a table is missing or damaged, mixes scores of two scorers, or lacks scores without a reason.
     """
+    found = _rank(params)
+    files = _files(found)
+    for path, content in files.items():
+        write_atomically(path, content, aside=paths.RANKING_TABLES)  # which is cleared: ranking.json's folder is not
+    for folder in (paths.RANKING_TABLES, paths.CURVES):
+        keep_only(folder, files)
+    _tell(found.of_metrics, found.scalars["summary"])
+
+
+def outputs(params: Params) -> dict[Path, bytes]:
+    """What `run` would write: the content of every file, ranking.json last. Nothing is written or printed.
+
+    Raises:
+        UserError: as for `run`.
+    """
+    return _files(_rank(params))
+
+
+# One thread: more change floating-point sums, and where another process has a core they mostly wait for each other.
+@threadpool_limits.wrap(limits=1)
+def _rank(params: Params) -> _Ranking:
     found = inputs.read(params)
     study = found.study
     along = verdicts.along_chains(study)
@@ -65,8 +108,7 @@ def run(params: Params) -> None:
         "subset": _subset(subset, given, correlated),
         "ranking": {row["metric"]: _rounded(row) for row in of_metrics.sort_values("metric").to_dict("records")},
     }
-    _write(scalars, study, of_metrics, of_chains, subset, correlated)
-    _tell(of_metrics, scalars["summary"])
+    return _Ranking(study, of_metrics, of_chains, subset, correlated, scalars)
 
 
 def _summary(
@@ -121,36 +163,26 @@ def _number(value: Any) -> object:
     return round(float(value), 4) if math.isfinite(value) else None
 
 
-def _write(  # noqa: PLR0913, PLR0917  everything that rank writes, once
-    scalars: dict[str, dict[str, object]],
-    study: Study,
-    of_metrics: pd.DataFrame,
-    of_chains: pd.DataFrame,
-    subset: Subset | None,
-    correlated: pd.DataFrame,
-) -> None:
-    failures = criterion.failures(study.curves.metrics, study.curves.chains, study.verdicts)
-    redundancy = correlated.rename_axis(index="metric", columns="other").stack().rename("rho").reset_index()
+def _files(found: _Ranking) -> dict[Path, bytes]:
+    study, changes = found.study, found.study.changes
+    ranks = found.of_metrics[["metric", "average_rank"]].dropna().sort_values(["average_rank", "metric"])
+    redundancy = found.correlated.rename_axis(index="metric", columns="other").stack().rename("rho").reset_index()
     by_csv = {
-        paths.VERDICTS_TABLE: of_metrics,
-        paths.CHAINS_TABLE: of_chains,
-        paths.FAILURES_BY_SEED_TABLE: failures,
-        paths.RANKS_TABLE: of_metrics[["metric", "average_rank"]].dropna().sort_values(["average_rank", "metric"]),
+        paths.VERDICTS_TABLE: found.of_metrics,
+        paths.CHAINS_TABLE: found.of_chains,
+        paths.FAILURES_BY_SEED_TABLE: criterion.failures(study.curves.metrics, study.curves.chains, study.verdicts),
+        paths.RANKS_TABLE: ranks,
         paths.REDUNDANCY_TABLE: redundancy,
-        paths.SUBSET_TABLE: subset.by_seed if subset else pd.DataFrame({"seed": [], "auc": []}),
+        paths.SUBSET_TABLE: found.subset.by_seed if found.subset else pd.DataFrame({"seed": [], "auc": []}),
     }
-    for path, table in by_csv.items():
-        _csv(path, table)
-    rows = curves.long(study.curves, study.changes, study.eligible)
-    write_atomically(paths.CHAIN_CURVES_TABLE, rows.to_parquet(index=False, compression="zstd"))
-    keep_only(paths.RANKING_TABLES, {*by_csv, paths.CHAIN_CURVES_TABLE})
-    plots = set()
-    for metric, changes in zip(study.curves.metrics, study.changes, strict=True):
-        plots.add(path := paths.curve(metric))
-        _csv(path, curves.over_chains(changes[study.eligible] if study.eligible.any() else changes))
-    keep_only(paths.CURVES, plots)
-    text = json.dumps(scalars, indent=2) + "\n"
-    write_atomically(paths.RANKING, text.encode(), aside=paths.RANKING_TABLES)
+    shown = changes[:, study.eligible] if study.eligible.any() else changes
+    by_csv |= {paths.curve(name): curves.over_chains(of) for name, of in zip(study.curves.metrics, shown, strict=True)}
+    rows = curves.long(study.curves, changes, study.eligible)
+    return {
+        **{path: _csv(table) for path, table in by_csv.items()},
+        paths.CHAIN_CURVES_TABLE: rows.to_parquet(index=False, compression="zstd"),
+        paths.RANKING: (json.dumps(found.scalars, indent=2) + "\n").encode(),
+    }
 
 
 def _tell(of_metrics: pd.DataFrame, summary: dict[str, object]) -> None:
@@ -163,5 +195,5 @@ def _tell(of_metrics: pd.DataFrame, summary: dict[str, object]) -> None:
     print(f"{len(of_metrics)} metrics judged; consistent: {', '.join(consistent) or 'none'}{told}")
 
 
-def _csv(path: Path, table: pd.DataFrame) -> None:
-    write_atomically(path, table.to_csv(index=False, float_format=_FORMAT, lineterminator="\n").encode())
+def _csv(table: pd.DataFrame) -> bytes:
+    return table.to_csv(index=False, float_format=_FORMAT, lineterminator="\n").encode()

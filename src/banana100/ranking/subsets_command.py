@@ -4,6 +4,7 @@ import math
 from collections import Counter
 
 from tabulate import tabulate
+from threadpoolctl import threadpool_limits
 
 from banana100.errors import UserError
 from banana100.params import Params
@@ -13,6 +14,7 @@ from banana100.ranking.inputs import Inputs
 from banana100.ranking.subsets import Estimate, Search
 
 
+@threadpool_limits.wrap(limits=1)  # as in rank
 def run(params: Params, size: int, top: int) -> None:
     """Search all subsets of `size` of the ranked metrics and print the `top` best.
 

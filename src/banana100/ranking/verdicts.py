@@ -38,19 +38,15 @@ def along_chains(study: Study) -> Along:
         tau, rho, accuracy, monotone, detection (see ranking/order.py) and auc (clean against degraded images of the
         chain), each (M, C).
     """
-    functions: dict[str, Callable[[NDArray[np.float64]], float]] = {
-        "tau": lambda scores: order.kendall_tau(study.curves.steps, scores),
-        "rho": lambda scores: order.spearman_rho(study.curves.steps, scores),
-        "accuracy": order.pairwise_accuracy,
-        "monotone": order.monotone_share,
-        "detection": lambda scores: order.detection_step(scores, study.clean_until),
-        "auc": lambda scores: discrimination.auc(scores[: study.clean_until + 1], scores[study.degraded_from :]),
-    }
+    aligned = study.curves.aligned
+    counted = [discrimination.count_wins(scores, study.clean_until, study.degraded_from) for scores in aligned]
     return {
-        name: np.array([[function(scores) for scores in chains] for chains in study.curves.aligned]).reshape(
-            study.curves.scores.shape[:2]
-        )
-        for name, function in functions.items()
+        "tau": order.kendall_tau(aligned),
+        "rho": order.spearman_rho(aligned),
+        "accuracy": order.pairwise_accuracy(aligned),
+        "monotone": order.monotone_share(aligned),
+        "detection": order.detection_step(aligned, study.clean_until),
+        "auc": np.array([discrimination.auc_of_chains(wins) for wins in counted]),
     }
 
 
@@ -126,9 +122,10 @@ def of_metric(study: Study, along: Along, index: int) -> dict[str, Any]:
     seeds = pd.factorize(study.seeds[judged])[0]
     number = int(seeds.max(initial=-1)) + 1
     figures = _figures(study, along, index, judged, seeds)
+    # weights of the estimate itself stand first, so that both come from one formula
+    weights = np.vstack([np.ones(len(judged)), study.weights[:, judged]])
     for name in ESTIMATES:
-        # weights of the estimate itself stand first, so that both come from one formula
-        found = figures[name](np.vstack([np.ones(len(judged)), study.weights[:, judged]]))
+        found = figures[name](weights)
         row[name], (row[f"{name}_low"], row[f"{name}_high"]) = found[0], bootstrap.interval(found[1:], number)
     row["seeds"] = number
     for name in ("failure_rate", "detected"):
