@@ -11,6 +11,8 @@ import platformdirs
 from banana100.errors import UserError
 
 PARAMS = Path("params.yaml")
+PIPELINE = Path("dvc.yaml")
+LOCK = Path("dvc.lock")
 
 OWN_SEEDS = Path("data/own_seeds")
 

@@ -1,6 +1,7 @@
 """Identities: the hashes by which images, requests and scorers are known."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,3 +44,12 @@ class Request:
     def id(self) -> str:
         """The request's identity, and its key in the store."""
         return identity(asdict(self))
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "Request | None":
+        """The request that a row of the requests table tells of; None where the row is damaged."""
+        fields = {name: row[name] for name in cls.__dataclass_fields__}
+        try:
+            return cls(**fields | {"config": json.loads(row["config"])})
+        except (TypeError, ValueError):
+            return None

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pandas as pd
 import pyarrow as pa
@@ -130,14 +130,19 @@ def write(path: Path, schema: pa.Schema, rows: pd.DataFrame | Iterable[Mapping[s
     write_atomically(path, stream.getvalue())
 
 
-def read(path: Path, schema: pa.Schema) -> pd.DataFrame:
+def read(path: Path, schema: pa.Schema, content: BinaryIO | None = None) -> pd.DataFrame:
     """Read a table; whole numbers and truth values that may be missing keep their type.
+
+    Args:
+        path: the file, which messages name.
+        schema: its columns.
+        content: read this instead of the file.
 
     Raises:
         UserError: the file is absent, damaged, or has other columns.
     """
     try:
-        table = pq.ParquetFile(path).read()
+        table = pq.ParquetFile(content or path).read()
         if table.schema.names == schema.names:
             table = table.cast(schema)
     except FileNotFoundError:
@@ -151,3 +156,9 @@ def read(path: Path, schema: pa.Schema) -> pd.DataFrame:
             f"{path}: has the columns {', '.join(table.schema.names)}; allowed: {', '.join(schema.names)}; {_MEND}."
         )
     return table.to_pandas(types_mapper={_whole: pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}.get)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON values; None where a value is missing."""
+    cells = frame.astype(object)
+    return cells.where(cells.notna(), None).to_dict("records")

@@ -1,12 +1,9 @@
 """From the store to the workspace and back: replicas, previews and lineage tables as stage outputs."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from banana100 import images, paths
 from banana100.errors import UserError
@@ -43,13 +40,13 @@ def adopt(store: AnswerStore) -> int:
         return 0
     found = tables.read(paths.IMAGES_TABLE, tables.IMAGES).dropna(subset="request_id").set_index("request_id")
     adopted = 0
-    for row in tables.read(paths.REQUESTS_TABLE, tables.REQUESTS).to_dict("records"):
-        request = _request_of(row)
+    for row in tables.records(tables.read(paths.REQUESTS_TABLE, tables.REQUESTS)):
+        request = Request.of_row(row)
         if request is None or request.id != row["request_id"] or request.id not in found.index or store.holds(request):
             continue
         path = Path(found.loc[[request.id], "path"].iloc[0])
         if path.is_file() and sha256_of(data := path.read_bytes()) == row["image_id"]:
-            facts = {name: _plain(row[name]) for name in Answer.__dataclass_fields__ if name != "image"}
+            facts = {name: row[name] for name in Answer.__dataclass_fields__ if name != "image"}
             with store.claim(request):
                 store.put(request, Answer(image=data, **facts))
             adopted += 1
@@ -121,18 +118,3 @@ def _lay_out(chain: Chain, step: int, image_id: str, data: bytes, request: Reque
         "parent_id": request.parent_id if request else None,
         "request_id": request.id if request else None,
     }
-
-
-def _request_of(row: dict[str, Any]) -> Request | None:
-    """The request of a row of the requests table; None where the row is damaged."""
-    fields = {name: _plain(row[name]) for name in Request.__dataclass_fields__}
-    try:
-        return Request(**fields | {"config": json.loads(row["config"])})
-    except (TypeError, ValueError):
-        return None
-
-
-def _plain(value: Any) -> Any:
-    if pd.isna(value):
-        return None
-    return value.item() if hasattr(value, "item") else value

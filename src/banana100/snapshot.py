@@ -1,0 +1,169 @@
+"""One state of the project, to be asked about: the working tree, or a commit or experiment of it."""
+
+import io
+import subprocess
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+import pyarrow as pa
+import yaml
+
+from banana100 import paths
+from banana100.errors import UserError
+from banana100.lineage import tables
+from banana100.lineage.identity import identity
+
+
+class Files(Protocol):
+    """Where the files of a state are read from."""
+
+    def read(self, path: Path) -> bytes:
+        """The content of a file.
+
+        Raises:
+            UserError: it is not there.
+        """
+        ...
+
+
+class Snapshot:
+    """A state of the project.
+
+    Args:
+        files: where its files are read from.
+        revision: the git commit it is, or starts from; None outside of git.
+        modified: whether tracked files differ from that commit.
+    """
+
+    def __init__(self, files: Files, revision: str | None, modified: bool) -> None:
+        self.read = files.read
+        self.revision = revision
+        self.modified = modified
+
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """What params.yaml holds, unchecked: another revision may know other keys."""
+        return self._yaml(paths.PARAMS)
+
+    @cached_property
+    def pipeline(self) -> dict[str, dict[str, Any]]:
+        """The stages of dvc.yaml, by name."""
+        return self._yaml(paths.PIPELINE).get("stages") or {}
+
+    @cached_property
+    def lock(self) -> dict[str, dict[str, Any]]:
+        """The stages of dvc.lock, by name: what DVC recorded when each ran."""
+        return self._yaml(paths.LOCK).get("stages") or {}
+
+    @cached_property
+    def seeds(self) -> pd.DataFrame:
+        """The table of candidates for seeds."""
+        return self.table(paths.SEED_TABLE, tables.SEEDS)
+
+    @cached_property
+    def images(self) -> pd.DataFrame:
+        """The table of images."""
+        return self.table(paths.IMAGES_TABLE, tables.IMAGES)
+
+    @cached_property
+    def requests(self) -> pd.DataFrame:
+        """The table of requests."""
+        return self.table(paths.REQUESTS_TABLE, tables.REQUESTS)
+
+    @cached_property
+    def scorers(self) -> pd.DataFrame:
+        """The table of scorers."""
+        return self.table(paths.SCORERS_TABLE, tables.SCORERS)
+
+    @cached_property
+    def failures(self) -> pd.DataFrame:
+        """The table of images without a score."""
+        return self.table(paths.FAILURES_TABLE, tables.FAILURES)
+
+    @cached_property
+    def drift(self) -> pd.DataFrame:
+        """The table of full-reference scores."""
+        return self.table(paths.DRIFT_TABLE, tables.DRIFT)
+
+    def scores(self, metric: str) -> pd.DataFrame:
+        """The table of one no-reference metric's scores."""
+        return self.table(paths.scores(metric), tables.SCORES)
+
+    def stage_hash(self, stage: str) -> str | None:
+        """sha256 of a stage's whole record in dvc.lock: command, dependencies, params, outputs; None without one."""
+        return identity(self.lock[stage]) if stage in self.lock else None
+
+    def table(self, path: Path, schema: pa.Schema) -> pd.DataFrame:
+        """A row table; see `tables.read`.
+
+        Raises:
+            UserError: it is absent or damaged.
+        """
+        return tables.read(path, schema, io.BytesIO(self.read(path)))
+
+    def _yaml(self, path: Path) -> dict[str, Any]:
+        try:
+            content = yaml.load(self.read(path), Loader=_LOADER)
+        except (yaml.YAMLError, UnicodeDecodeError, ValueError):
+            raise UserError(f"{path}: not YAML; restore it with `git checkout {path}`.") from None
+        if not isinstance(content, dict):
+            raise UserError(f"{path}: not a block of keys; restore it with `git checkout {path}`.")
+        return content
+
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one reads a dvc.lock in a tenth of the time
+
+
+def of_workspace() -> Snapshot:
+    """The working tree as it is now."""
+    commit = _git("rev-parse", "HEAD")
+    return Snapshot(_Workspace(), commit or None, bool(commit and _git("status", "--porcelain", "-uno")))
+
+
+def of_revision(revision: str) -> Snapshot:
+    """A commit, branch, tag or experiment; its tables come from DVC's cache, or from a remote where they are not there.
+
+    Raises:
+        UserError: git and DVC know no such revision.
+    """
+    from dvc.api import DVCFileSystem  # noqa: PLC0415  takes half a second, and only this needs it
+    from dvc.exceptions import DvcException  # noqa: PLC0415
+    from dvc.scm import SCMError, resolve_rev  # noqa: PLC0415
+
+    try:
+        with_scm = DVCFileSystem(".", subrepos=False)
+        commit = resolve_rev(with_scm.repo.scm, revision)
+        return Snapshot(_Revision(DVCFileSystem(".", rev=commit), revision), commit, False)
+    except (SCMError, DvcException) as error:
+        raise UserError(f"--revision {revision}: {str(error).splitlines()[0].rstrip('.')}.") from None
+
+
+class _Workspace:
+    def read(self, path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise UserError(f"{path}: not there; make it with `dvc repro` or fetch it with `dvc pull`.") from None
+
+
+class _Revision:
+    def __init__(self, files: Any, revision: str) -> None:
+        self._files, self._revision = files, revision
+
+    def read(self, path: Path) -> bytes:
+        try:
+            return self._files.read_bytes(path.as_posix())
+        except OSError:
+            raise UserError(
+                f"{path}: at {self._revision} neither in git, nor in DVC's cache, nor in a remote that can be reached."
+            ) from None
+
+
+def _git(*arguments: str) -> str:
+    """What git says; empty outside of a repository and without git."""
+    try:
+        return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""

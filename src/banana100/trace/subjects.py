@@ -1,0 +1,112 @@
+"""What a user asks about: a path, the first digits of a hash, METRIC:IMAGE, or ranking:METRIC.COLUMN."""
+
+import os
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from banana100 import paths
+from banana100.catalogue.metrics import EVERY_METRIC
+from banana100.errors import UserError
+from banana100.snapshot import Snapshot
+from banana100.trace import cells, ways
+from banana100.trace.ways import Node
+
+_FORMS = (
+    "the path of an image or another output, the first 4 or more digits of a sha256 (image, request, scorer), "
+    "METRIC:IMAGE, or ranking:METRIC.COLUMN"
+)
+_MOST = 20  # candidates listed where a hash is ambiguous
+
+
+def ways_of(snapshot: Snapshot, what: str) -> list[Node]:
+    """The ways back of what `what` names; several where files of equal bytes lie in several chains.
+
+    Raises:
+        UserError: it names nothing, or the digits of several things, which are then listed.
+    """
+    prefix, _, rest = what.partition(":")
+    if prefix == "ranking" and rest:
+        return [cells.of_cell(snapshot, rest)]
+    if prefix in EVERY_METRIC and rest:
+        return [ways.of_score(snapshot, prefix, image) for image in _images(snapshot, rest)]
+    path = _relative(what)
+    if path.parts[:2] == paths.SEEDS.parts and not (seeds := _seeds(snapshot, "path", path.as_posix())).empty:
+        return [ways.of_seed(snapshot, seed) for seed in seeds["seed"]]
+    images = _at_path(snapshot, path)
+    if not images.empty:
+        return [ways.of_image(snapshot, image) for _, image in images.iterrows()]
+    if re.fullmatch(r"[0-9a-f]{4,64}", what):
+        return _by_digits(snapshot, what)
+    if way := ways.of_output(snapshot, path):
+        return [way]
+    raise UserError(f"{what}: nothing of that name in the tables or in {paths.LOCK}; allowed: {_FORMS}.")
+
+
+def _images(snapshot: Snapshot, what: str) -> list[pd.Series]:
+    """The rows of an image named by its path, its preview's or its seed's path, or the first digits of its sha256."""
+    found = _at_path(snapshot, _relative(what))
+    if found.empty and not (seeds := _seeds(snapshot, "path", _relative(what).as_posix())).empty:
+        what = seeds["image_id"].iloc[0]
+    if found.empty and re.fullmatch(r"[0-9a-f]{4,64}", what):
+        found = snapshot.images[snapshot.images["image_id"].str.startswith(what)]
+        _refuse_several(what, {row.image_id: f"image {row.path}" for row in found.itertuples()})
+        if (found["step"] == 0).all():
+            found = found.iloc[:1]  # one seed in several chains
+    if found.empty:
+        raise UserError(
+            f"{what}: no image of that name in {paths.IMAGES_TABLE}; allowed: a path, or digits of a sha256."
+        )
+    return [image for _, image in found.iterrows()]
+
+
+def _by_digits(snapshot: Snapshot, digits: str) -> list[Node]:
+    images, seeds, scorers = snapshot.images, snapshot.seeds, _scorers(snapshot)
+    of_image = images[images["image_id"].str.startswith(digits)]
+    of_request = images[images["request_id"].str.startswith(digits).fillna(False)]
+    of_scorer = scorers[scorers["scorer_id"].str.startswith(digits)]
+    known = {row.image_id: f"image {row.path}" for row in of_image.itertuples()}
+    known |= {row.request_id: f"request of {row.path}" for row in of_request.itertuples()}
+    known |= {row.scorer_id: f"scorer {row.metric}" for row in of_scorer.itertuples()}
+    if not known:
+        raise UserError(f"{digits}: no image, request or scorer has a sha256 that begins so; allowed: {_FORMS}.")
+    _refuse_several(digits, known)
+    if not of_scorer.empty:
+        return [ways.of_scorer(snapshot, of_scorer["scorer_id"].iloc[0])]
+    found = pd.concat([of_image, of_request])
+    if (found["step"] == 0).all():
+        own = seeds[seeds["chosen"] & (seeds["image_id"] == found["image_id"].iloc[0])]
+        return [ways.of_seed(snapshot, seed) for seed in own["seed"]]
+    return [ways.of_image(snapshot, image) for _, image in found.iterrows()]
+
+
+def _refuse_several(digits: str, known: dict[str, str]) -> None:
+    if len(known) > 1:
+        listed = "".join(f"\n  {found}  {name}" for found, name in sorted(known.items())[:_MOST])
+        more = f"\n  and {len(known) - _MOST} more" if len(known) > _MOST else ""
+        raise UserError(f"{digits}: {len(known)} hashes begin so; give more digits or a path:{listed}{more}")
+
+
+def _scorers(snapshot: Snapshot) -> pd.DataFrame:
+    try:
+        return snapshot.scorers
+    except UserError:  # images can be traced where nothing has been scored yet
+        return pd.DataFrame({"scorer_id": pd.Series(dtype="str"), "metric": pd.Series(dtype="str")})
+
+
+def _seeds(snapshot: Snapshot, column: str, value: str) -> pd.DataFrame:
+    return snapshot.seeds[snapshot.seeds["chosen"] & (snapshot.seeds[column] == value)]
+
+
+def _at_path(snapshot: Snapshot, path: Path) -> pd.DataFrame:
+    images = snapshot.images
+    if path.is_relative_to(paths.PREVIEWS):
+        stem = (paths.REPLICAS / path.relative_to(paths.PREVIEWS)).with_suffix("").as_posix()
+        return images[images["path"].str.rpartition(".")[0] == stem]
+    return images[images["path"] == path.as_posix()]
+
+
+def _relative(what: str) -> Path:
+    """A path as the tables have it, however the user wrote it."""
+    return Path(os.path.relpath(what)) if what else Path("?")
