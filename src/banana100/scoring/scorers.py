@@ -52,14 +52,20 @@ class Scorer:
         return EVERY_METRIC[self.metric]
 
 
-def scorer(metric: str, precision: str, lock: Lock) -> Scorer:
+def scorer(metric: str, precision: str, lock: Lock, absent: bool = False) -> Scorer:
     """Describe a metric's scorer; no network is built and no weight file is opened for it.
+
+    Args:
+        metric: its name.
+        precision: as in params.scoring.precision.
+        lock: the pins of weight files.
+        absent: allow weight files that are pinned and not on this machine; such a scorer cannot be loaded.
 
     Raises:
         UserError: its weights are not there, or not pinned.
     """
     facts = EVERY_METRIC[metric]
-    files = weights.pinned(metric, facts, lock)
+    files = weights.pinned(metric, facts, lock, absent)
     names, digests, licences = _parameters(facts, files)
     statistics = facts.kind == "statistics"
     row = {

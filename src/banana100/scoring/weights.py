@@ -94,20 +94,26 @@ def read_lock(path: Path = paths.WEIGHTS_LOCK) -> Lock:
     return content
 
 
-def pinned(metric: str, row: Metric, lock: Lock) -> list[PinnedFile]:
+def pinned(metric: str, row: Metric, lock: Lock, absent: bool = False) -> list[PinnedFile]:
     """The weight files of a metric, as the lock pins them; their content is not looked at yet.
+
+    Args:
+        metric: its name.
+        row: its row in the catalogue.
+        lock: the pins.
+        absent: allow files that are pinned and not on this machine.
 
     Raises:
         UserError: a file is not pinned or not there.
     """
-    return [file for weights in row.weights for file in _pinned(metric, weights, lock)]
+    return [file for weights in row.weights for file in _pinned(metric, weights, lock, absent)]
 
 
-def _pinned(metric: str, weights: Weights, lock: Lock) -> list[PinnedFile]:
+def _pinned(metric: str, weights: Weights, lock: Lock, absent: bool) -> list[PinnedFile]:
     files = [
         PinnedFile(key, path, lock[key]["sha256"], weights.licence) for key, path in files_of(weights, lock).items()
     ]
-    missing = [file.path for file in files if not file.path.is_file()]
+    missing = [file.path for file in files if not absent and not file.path.is_file()]
     if not files or missing:
         where = missing[0] if missing else file_path(weights) if isinstance(weights, WeightFile) else weights.name
         what = "is not pinned" if isinstance(weights, WeightFile) and where.is_file() else "is not there"

@@ -16,7 +16,7 @@ from banana100.workers import progress
 
 
 @dataclass
-class _Examined:
+class Examined:
     """A candidate after decoding: its table row, and its seed image unless it was refused."""
 
     row: dict[str, Any]
@@ -29,6 +29,18 @@ def run(params: Params) -> None:
 
     Raises:
         UserError: a source is empty, or fewer usable candidates than seeds.count; the sentence names the refused.
+    """
+    examined = choose_all(params)
+    chosen = [candidate for candidate in examined if candidate.row["chosen"]]
+    _write(examined, chosen)
+    print(f"{len(chosen)} seeds of {len(examined)} candidates: {', '.join(c.row['seed'] for c in chosen)}")
+
+
+def choose_all(params: Params) -> list[Examined]:
+    """Examine every candidate that params.yaml names and choose; nothing is written.
+
+    Raises:
+        UserError: as for `run`.
     """
     found = [candidate for source in params.seeds.sources for candidate in candidates(source)]
     examined = _examine_all(found, params.seeds)
@@ -44,12 +56,13 @@ def run(params: Params) -> None:
         usable, choose([candidate.features for candidate in usable], params.seeds.count), strict=True
     ):
         candidate.row |= {"chosen": choice.order is not None, "order": choice.order, "distance": choice.distance}
-    chosen = [candidate for candidate in usable if candidate.row["chosen"]]
-    _write(examined, chosen)
-    print(f"{len(chosen)} seeds of {len(found)} candidates: {', '.join(c.row['seed'] for c in chosen)}")
+    for candidate in examined:
+        if not candidate.row["chosen"]:
+            candidate.row["path"] = None  # measured, not saved
+    return examined
 
 
-def _examine_all(found: list[Candidate], params: SeedParams) -> list[_Examined]:
+def _examine_all(found: list[Candidate], params: SeedParams) -> list[Examined]:
     taken: dict[str, str] = {}
     examined = []
     for candidate in progress(found, total=len(found), what="measure candidates", unit="image"):
@@ -59,7 +72,7 @@ def _examine_all(found: list[Candidate], params: SeedParams) -> list[_Examined]:
     return examined
 
 
-def _examine(candidate: Candidate, size: int, namesake: str | None) -> _Examined:
+def _examine(candidate: Candidate, size: int, namesake: str | None) -> Examined:
     data = candidate.file.read_bytes()
     row: dict[str, Any] = {
         "seed": candidate.seed,
@@ -78,21 +91,18 @@ def _examine(candidate: Candidate, size: int, namesake: str | None) -> _Examined
         row |= {"source_width": header.width, "source_height": header.height}
         pixels = images.square(images.decode(data), size)
     except images.ImageError as error:
-        return _Examined(row | {"refused": str(error)})
+        return Examined(row | {"refused": str(error)})
     features = measure(pixels)
     png = images.encode_png(pixels)
     row |= features | {"image_id": sha256_of(png), "path": paths.seed_image(candidate.seed).as_posix()}
-    return _Examined(row, png, [features[name] for name in FEATURES])
+    return Examined(row, png, [features[name] for name in FEATURES])
 
 
-def _write(examined: Iterable[_Examined], chosen: Iterable[_Examined]) -> None:
+def _write(examined: Iterable[Examined], chosen: Iterable[Examined]) -> None:
     wanted = {paths.SEED_TABLE}
     for candidate in chosen:
         path = paths.seed_image(candidate.row["seed"])
         write_atomically(path, candidate.png)
         wanted.add(path)
-    for candidate in examined:
-        if not candidate.row["chosen"]:
-            candidate.row["path"] = None  # measured, not saved
     tables.write(paths.SEED_TABLE, tables.SEEDS, [candidate.row for candidate in examined])
     keep_only(paths.SEEDS, wanted)

@@ -1,0 +1,51 @@
+"""Which rows of a table differ from the version that dvc.lock names, where DVC's cache holds that version."""
+
+import io
+import subprocess
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+
+from banana100 import paths
+from banana100.errors import UserError
+from banana100.lineage import tables
+from banana100.verify.faults import Fault, table_faults
+
+_TABLES: dict[Path, tuple[pa.Schema, list[str]]] = {
+    paths.SEED_TABLE: (tables.SEEDS, ["seed"]),
+    paths.IMAGES_TABLE: (tables.IMAGES, ["path"]),
+    paths.REQUESTS_TABLE: (tables.REQUESTS, ["request_id"]),
+    paths.SCORERS_TABLE: (tables.SCORERS, ["metric"]),
+    paths.DRIFT_TABLE: (tables.DRIFT, ["image_id", "reference_id", "metric"]),
+    paths.FAILURES_TABLE: (tables.FAILURES, ["image_id", "reference_id", "metric"]),
+}
+
+
+def rows(path: Path, recorded: str) -> Iterator[Fault]:
+    """The rows in which a row table differs from the version with DVC's hash `recorded`; none for other files."""
+    schema, key = _TABLES.get(path, (tables.SCORES, ["image_id"]) if path.parent == paths.SCORES else (None, []))
+    before = cached(recorded) if schema else None
+    if before is None:
+        return
+    try:
+        found = tables.read(path, schema)
+    except UserError:
+        return  # told by the check of that table
+    was: pd.DataFrame = tables.read(path, schema, io.BytesIO(before))
+    yield from table_faults(str(path), found, was, key, "the recorded version")
+
+
+def cached(recorded: str) -> bytes | None:
+    """The object of DVC's cache with that hash; None where it is not there."""
+    path = _cache() / recorded[:2] / recorded[2:]
+    return path.read_bytes() if path.is_file() else None
+
+
+@lru_cache
+def _cache() -> Path:
+    """Where DVC's cache lies; DVC is asked, as a project may move it."""
+    asked = subprocess.run(["dvc", "cache", "dir"], capture_output=True, text=True, check=False)
+    return Path(asked.stdout.strip() or ".dvc/cache") / "files" / "md5"

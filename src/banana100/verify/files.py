@@ -1,0 +1,59 @@
+"""Image files against the rows that name them, and files that no row names."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from banana100 import paths
+from banana100.verify.faults import Fault, State
+from banana100.verify.fingerprints import Fingerprint, files_below
+
+
+def images(state: State, known: Mapping[Path, Fingerprint]) -> Iterator[Fault]:
+    """Digest, size and header of every seed and replica, every preview that params.yaml asks for, and no other file."""
+    table, seeds = state.snapshot.images, state.snapshot.seeds
+    chosen = seeds[seeds["chosen"]]
+    state.counted["image files"] += len(table) + len(chosen)
+    for path, image_id in chosen[["path", "image_id"]].itertuples(index=False):
+        yield from _content(paths.SEED_TABLE, known.get(Path(path)), path, image_id)
+    for row in table.itertuples():
+        found = known.get(Path(row.path))
+        yield from _content(paths.IMAGES_TABLE, found, row.path, row.image_id)
+        if found and found.sha256 == row.image_id:
+            yield from _facts(row, found)
+    previews = {
+        paths.preview(row.campaign, row.seed, row.repeat, row.step)
+        for row in table[table["step"].isin(state.params.previews.steps)].itertuples()
+    }
+    for path in sorted(previews - known.keys()):
+        yield Fault(str(path), "the file", "absent", "there", f"previews.steps in {paths.PARAMS}")
+    wanted = {Path(path) for path in [*table["path"], *chosen["path"]]} | previews | {paths.SEED_TABLE}
+    for path in sorted(known.keys() - wanted):
+        if any(path.is_relative_to(folder) for folder in (paths.SEEDS, paths.REPLICAS, paths.PREVIEWS)):
+            yield Fault(str(path), "the file", "there", "absent", "every table")
+
+
+def of_tables(state: State) -> Iterator[Fault]:
+    """No file beside the tables of lineage and scores."""
+    wanted = {paths.IMAGES_TABLE, paths.REQUESTS_TABLE, paths.SCORERS_TABLE, paths.FAILURES_TABLE, paths.DRIFT_TABLE}
+    wanted |= {paths.scores(metric) for metric in state.params.scored_metrics()}
+    for path in sorted({*files_below(paths.LINEAGE), *files_below(paths.SCORES)} - wanted):
+        yield Fault(str(path), "the file", "there", "absent", f"{paths.PARAMS}")
+
+
+def _content(table: Path, found: Fingerprint | None, path: str, image_id: str) -> Iterator[Fault]:
+    if found is None:
+        yield Fault(path, "the file", "absent", image_id, str(table))
+    elif found.sha256 != image_id:
+        yield Fault(path, "sha256", found.sha256, image_id, str(table))
+
+
+def _facts(row: pd.Series, found: Fingerprint) -> Iterator[Fault]:
+    facts = {"bytes": found.bytes}
+    if header := found.header:
+        facts |= {"width": header.width, "height": header.height, "mode": header.mode, "extension": header.extension}
+    for name, value in facts.items():
+        told = Path(row.path).suffix[1:] if name == "extension" else getattr(row, name)
+        if told != value:
+            yield Fault(f"{paths.IMAGES_TABLE} {row.path}", name, told, value, "the file")
