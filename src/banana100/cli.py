@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 
 from banana100 import params
@@ -25,12 +26,16 @@ _MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0, or 2 for a user's mistake, told in one sentence on stderr."""
+    """Run one command.
+
+    Returns:
+        The exit code: 0; 1 if `verify` finds a fault; 2 for a user's mistake, told in one sentence on stderr.
+    """
     asked = _parser().parse_args(arguments)
     command = asked.command
     try:
         # Params first, whatever the command: a mistake must not cost an output.
-        asked.run(params.load(), asked)
+        code = asked.run(params.load(), asked) or 0
         sys.stdout.flush()
     except UserError as error:
         print(f"banana100 {command}: {error}", file=sys.stderr)
@@ -49,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"banana100 {command}: stopped; what was finished is kept, run it again to go on.", file=sys.stderr)
         return 130
-    return 0
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,7 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def add(name: str, help_text: str, run: Callable[[Params, argparse.Namespace], None]) -> argparse.ArgumentParser:
+    def add(
+        name: str, help_text: str, run: Callable[[Params, argparse.Namespace], int | None]
+    ) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=help_text, description=help_text)
         command.set_defaults(run=run)
         return command
@@ -79,6 +86,26 @@ def _parser() -> argparse.ArgumentParser:
     subsets = add("subsets", "search all subsets of the ranked metrics for those that see the rot best", _run_subsets)
     subsets.add_argument("--size", type=int, default=2, metavar="K", help="metrics in a subset; 2 by default")
     subsets.add_argument("--top", type=int, default=10, metavar="N", help="how many to show; 10 by default")
+    traced = add("trace", "print the whole way back from an image, a score or a verdict to its params", _run_trace)
+    traced.add_argument(
+        "what",
+        metavar="WHAT",
+        help="a path, the first digits of a sha256, METRIC:PATH, or a cell as in ranking:niqe.failures",
+    )
+    traced.add_argument("--revision", metavar="REV", help="ask a commit or experiment instead of the working tree")
+    form = traced.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_const", dest="form", const="json", default="text", help="print JSON")
+    form.add_argument("--dot", action="store_const", dest="form", const="dot", help="print a graph for Graphviz")
+    proof = add("verify", "prove that files, tables, params, dvc.lock and ranking belong together", _run_verify)
+    proof.add_argument("--quick", action="store_true", help="tables only; open no image file")
+    proof.add_argument(
+        "--rescore", type=_count, default=0, metavar="N", help="also compute N scores, drawn at random, again"
+    )
+    proof.add_argument("--json", action="store_true", help="print JSON")
+    exported = add("export", "describe the outputs in another tool's format", _run_export)
+    exported.add_argument("form", choices=("croissant", "prov", "datapackage", "ro-crate"))
+    exported.add_argument("folder", type=Path, metavar="DIR", help="where to; absent or empty")
+    exported.add_argument("--images", action="store_true", help="copy seeds and replicas too")
     add("metrics", "list every metric: direction, kind, what it needs", lambda _, __: _weights().list_metrics())
     wanted = add("weights", "fetch, list or check the trained weights of metrics", _run_weights)
     wanted.add_argument("action", choices=("fetch", "status", "verify"))
@@ -98,6 +125,24 @@ def _stage(module: str) -> Callable[[Params, argparse.Namespace], None]:
 
 def _weights() -> ModuleType:
     return importlib.import_module("banana100.scoring.weights_command")
+
+
+def _run_trace(checked: Params, asked: argparse.Namespace) -> None:
+    importlib.import_module("banana100.trace.command").run(checked, asked.what, asked.revision, asked.form)
+
+
+def _run_verify(checked: Params, asked: argparse.Namespace) -> int:
+    return importlib.import_module("banana100.verify.command").run(checked, asked.quick, asked.rescore, asked.json)
+
+
+def _run_export(checked: Params, asked: argparse.Namespace) -> None:
+    importlib.import_module("banana100.export.command").run(checked, asked.form, asked.folder, asked.images)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: a whole number of at least 0")
+    return int(text)
 
 
 def _run_weights(checked: Params, asked: argparse.Namespace) -> None:

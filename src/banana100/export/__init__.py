@@ -1,0 +1,1 @@
+"""Export: the lineage in other people's formats, made from the tables alone."""

@@ -1,0 +1,222 @@
+"""The tables as they are exported, and what every format says about them as a whole."""
+
+import base64
+import io
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from banana100 import paths
+from banana100.catalogue.metrics import DRIFT_METRICS
+from banana100.errors import UserError
+from banana100.export.columns import SCHEMAS
+from banana100.files import sha256_of
+from banana100.lineage import tables
+from banana100.snapshot import Snapshot
+
+NAME = "Banana100 lineage"
+PAPER = "https://arxiv.org/abs/2604.03400"
+AUTHORS = ["Tang", "Arunshankar", "Hua", "Yang", "Qin"]
+CITATION = (
+    f"@inproceedings{{banana100, title={{Banana100}}, author={{{' and '.join(AUTHORS)}}}, "
+    "booktitle={CVPR 2026 Workshops}, year={2026}, note={arXiv 2604.03400}}"
+)
+SIMULATED = "simulated: the embedded simulator imitates the rot, no image model was asked"
+_NOT_INCLUDED = (
+    " The image files are not included: they are named by path and sha256, and `dvc pull select_seeds replicate` "
+    "fetches them in a clone of the project."
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file of a table: its name in `SCHEMAS`, its path, its bytes and its rows."""
+
+    name: str
+    path: Path
+    content: bytes
+    rows: pd.DataFrame
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the file."""
+        return sha256_of(self.content)
+
+
+@dataclass(frozen=True)
+class Licence:
+    """Terms, where to read them if that is known, and what is under them."""
+
+    name: str
+    url: str | None
+    covers: str
+
+
+class Lineage:
+    """All tables of a state of the project.
+
+    Args:
+        snapshot: the state.
+
+    Raises:
+        UserError: a table is absent or damaged.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        files = {
+            paths.SEED_TABLE: "seeds",
+            paths.IMAGES_TABLE: "images",
+            paths.REQUESTS_TABLE: "requests",
+            paths.SCORERS_TABLE: "scorers",
+        }
+        self.tables = [self._table(name, path) for path, name in files.items()]
+        metrics = [metric for metric in self.rows("scorers")["metric"] if metric not in DRIFT_METRICS]
+        files = {paths.scores(metric): "scores" for metric in metrics}
+        files |= {paths.DRIFT_TABLE: "drift", paths.FAILURES_TABLE: "failures"}
+        self.tables += [self._table(name, path) for path, name in files.items()]
+
+    def _table(self, name: str, path: Path) -> Table:
+        content = self.snapshot.read(path)
+        return Table(name, path, content, tables.read(path, SCHEMAS[name], io.BytesIO(content)))
+
+    def files(self, name: str) -> list[Table]:
+        """The files of a table; several for scores."""
+        return [table for table in self.tables if table.name == name]
+
+    def rows(self, name: str) -> pd.DataFrame:
+        """The rows of a table that lies in one file."""
+        return self.files(name)[0].rows
+
+    @cached_property
+    def seeds(self) -> list[dict[str, Any]]:
+        """The rows of the chosen seeds, in the order of choice."""
+        seeds = self.rows("seeds")
+        return tables.records(seeds[seeds["chosen"].eq(True)].sort_values("order"))
+
+    @cached_property
+    def scorers(self) -> list[dict[str, Any]]:
+        """The rows of the scorers."""
+        return tables.records(self.rows("scorers"))
+
+    def written_by(self, metric: str) -> Path:
+        """The file that holds a metric's scores."""
+        return paths.DRIFT_TABLE if metric in DRIFT_METRICS else paths.scores(metric)
+
+    @cached_property
+    def requests(self) -> list[dict[str, Any]]:
+        """The rows of the requests; `answered_by` is the model that says it answered, or the one that was asked."""
+        asked = tables.records(self.rows("requests"))
+        return [row | {"answered_by": row["model_answered"] or row["model"] or "unknown"} for row in asked]
+
+    @cached_property
+    def images(self) -> list[dict[str, Any]]:
+        """The rows of images; `parent` is the path of the image that each replicates, of the seed at step 0.
+
+        Raises:
+            UserError: an image's parent is not the step before it.
+        """
+        rows = tables.records(self.rows("images"))
+        seeds = {row["seed"]: row for row in self.seeds}
+        steps = {(row["campaign"], row["seed"], row["repeat"], row["step"]): row for row in rows}
+        for row in rows:
+            before = steps.get((row["campaign"], row["seed"], row["repeat"], row["step"] - 1)) or {}
+            if row["parent_id"] and before.get("image_id") != row["parent_id"]:
+                raise UserError(f"{paths.IMAGES_TABLE}: the parent of {row['path']} is not the step before it.")
+            if row["step"] == 0:
+                before = seeds.get(row["seed"], {})
+            row["parent"] = before.get("path") if row["parent_id"] or row["step"] == 0 else None
+        return rows
+
+    def image_files(self) -> dict[str, str]:
+        """Path of every seed and replica, with its sha256."""
+        return {row["path"]: row["image_id"] for row in [*self.seeds, *self.images]}
+
+    def stage_hash(self, stage: str) -> str | None:
+        """sha256 of a stage's record in dvc.lock; None where there is none, as after stages run by hand."""
+        try:
+            self.snapshot.read(paths.LOCK)
+        except UserError:
+            return None
+        return self.snapshot.stage_hash(stage)
+
+    @property
+    def base(self) -> str:
+        """An absolute URI that relative paths follow: this state of the lineage, as an archive (arcp) known by hash."""
+        return f"arcp://ni,{ni(self.files('images')[0].sha256).removeprefix('ni:///')}/"
+
+    @property
+    def version(self) -> str:
+        """The software's version, with the git revision as build; says whether tracked files differ from it."""
+        if not self.snapshot.revision:
+            return version("banana100")
+        return f"{version('banana100')}+{self.snapshot.revision[:12]}{'.modified' if self.snapshot.modified else ''}"
+
+    @cached_property
+    def date(self) -> str:
+        """Day of the git commit (UTC), so that a state always has the same; outside of git the month of the paper."""
+        shown = ["git", "show", "-s", "--format=%ct", self.snapshot.revision or ""]
+        if not self.snapshot.revision:
+            return "2026-04-01"
+        seconds = int(subprocess.run(shown, capture_output=True, text=True, check=True).stdout)
+        return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+    def description(self, with_images: bool) -> str:
+        """What it all is; says what is simulated, and where the images are."""
+        backends = {row["backend"] for row in self.requests}
+        models = ", ".join(sorted({row["answered_by"] for row in self.requests}))
+        told = (
+            f"Images that a generator ({models}) replicated again and again, and what quality metrics say of them: "
+            f"{len(self.images)} images, {len(self.requests)} requests, {len(self.rows('scorers'))} metrics, in the "
+            "design of the study Banana100."
+        )
+        if "simulated" in backends:
+            what = "The replicas are" if backends == {"simulated"} else "The replicas of backend `simulated` are"
+            told += f" {what} {SIMULATED}, and the numbers are not the paper's."
+        if not self.snapshot.revision:
+            told += " Made outside of git: the date is the paper's."
+        return told + ("" if with_images else _NOT_INCLUDED)
+
+    @cached_property
+    def licences(self) -> list[Licence]:
+        """The software's, then each photograph's."""
+        found = [
+            Licence("Apache-2.0", "https://spdx.org/licenses/Apache-2.0.html", "the software banana100"),
+            Licence(
+                "PolyForm-Noncommercial-1.0.0",
+                "https://polyformproject.org/licenses/noncommercial/1.0.0",
+                "pyiqa, which computed the scores; parts under the S-Lab License 1.0, non-commercial too",
+            ),
+        ]
+        for terms in dict.fromkeys(row["licence"] for row in self.seeds):
+            names = ", ".join(row["seed"] for row in self.seeds if row["licence"] == terms)
+            found.append(Licence(terms, None, f"photographs: {names}"))
+        return found
+
+
+def ni(sha256: str) -> str:
+    """The name of content by its digest (RFC 6920)."""
+    return "ni:///sha-256;" + base64.urlsafe_b64encode(bytes.fromhex(sha256)).decode().rstrip("=")
+
+
+def media_type(path: str) -> str:
+    """The media type of an image file; not asked of the machine, which may not know WebP."""
+    suffix = Path(path).suffix[1:]
+    return "image/" + {"jpg": "jpeg", "tif": "tiff"}.get(suffix, suffix)
+
+
+def uri_path(text: str) -> str:
+    """A path or a name as a part of a URI."""
+    return quote(text, safe="/")
+
+
+def given(row: dict[str, Any], columns: list[str]) -> dict[str, Any]:
+    """The named cells of a row, without those that are missing."""
+    return {column: row[column] for column in columns if row[column] is not None}
