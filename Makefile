@@ -1,5 +1,5 @@
 # Everything a user types. The environment is made once and reused until requirements.txt changes.
-.PHONY: repro test bench-scoring bench-ranking lint lock env clean
+.PHONY: repro test bench-scoring bench-ranking bench-lineage lint lock env clean
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -17,6 +17,9 @@ bench-scoring: env ## the scoring engine against the pyiqa command, the ideal, a
 
 bench-ranking: env ## ranking at full scale, and whether its tests and intervals keep their promises; about 20 minutes
 	python -m benchmarks.ranking --search
+
+bench-lineage: env ## trace, verify and export at full scale, beside sha256sum; about 10 minutes and 10 GB
+	python -m benchmarks.lineage
 
 lint: env
 	ruff check .

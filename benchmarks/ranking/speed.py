@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks import workspace
 from benchmarks.measure import environment, table
-from benchmarks.ranking import workspace
 
 _SUBSETS = ("[niqe,piqe]", "[musiq,maniqa]", "[brisque,clipiqa]", "[dbcnn,tres]", "[liqe,nima]")
 

@@ -4,6 +4,7 @@ Paths inside the project are relative to its root: DVC starts each stage there.
 """
 
 import os
+from functools import cache
 from pathlib import Path
 
 import platformdirs
@@ -52,6 +53,7 @@ def seed_image(seed: str) -> Path:
     return SEEDS / f"{seed}.png"
 
 
+@cache
 def chain_folder(campaign: str, seed: str, repeat: int) -> Path:
     """A chain's folder, relative to the replicas' and the previews' root alike."""
     return Path(campaign) / seed / f"r{repeat}"

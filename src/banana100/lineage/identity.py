@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from banana100.files import sha256_of
@@ -43,7 +43,7 @@ class Request:
     @property
     def id(self) -> str:
         """The request's identity, and its key in the store."""
-        return identity(asdict(self))
+        return identity(vars(self))
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "Request | None":

@@ -62,9 +62,8 @@ def _chains(snapshot: Snapshot, metric: str, column: str, ranking: dict[str, Any
     scored = images.merge(snapshot.scores(metric)[["image_id", "score"]], on="image_id", how="left")
     if "reason" not in scored:
         scored = scored.merge(failed[["image_id", "reason"]], on="image_id", how="left")
-    by_chain = dict(list(scored.sort_values("step").groupby(CHAIN)))
-    chains = []
-    for row in tables.records(table):
-        of_chain = by_chain.get(tuple(row[name] for name in CHAIN), scored.iloc[:0])
-        chains.append(row | {"images": tables.records(of_chain[["step", "path", "image_id", "score", "reason"]])})
+    by_chain: dict[tuple[Any, ...], list[Node]] = {}
+    for row in tables.records(scored.sort_values("step")[[*CHAIN, "step", "path", "image_id", "score", "reason"]]):
+        by_chain.setdefault(tuple(row.pop(name) for name in CHAIN), []).append(row)
+    chains = [row | {"images": by_chain.get(tuple(row[name] for name in CHAIN), [])} for row in tables.records(table)]
     return {"metric": metric, "about": column if column in {*_ABOUT, "failed_scores"} else "judged", "chains": chains}

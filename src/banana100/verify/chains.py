@@ -1,7 +1,6 @@
 """Images and requests: the chains that params.yaml plans, each link with its parent, each request id computed again."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,12 @@ def check(state: State) -> Iterator[Fault]:
     yield from _twice(images)
     images = images.drop_duplicates(POSITION)
     joined = images.merge(planned, on=POSITION, how="outer", indicator=True)
-    for position, path, side in joined.loc[joined["_merge"] != "both", ["_merge", "path", "_merge"]].itertuples():
-        row = joined.loc[position]
-        name = path if side == "left_only" else f"{row.campaign} {row.seed} r{row.repeat} step {row.step}"
-        found = "there" if side == "left_only" else "absent"
-        yield Fault(f"{paths.IMAGES_TABLE} {name}", "the row", found, _other(found), f"the campaigns in {paths.PARAMS}")
+    by = f"the campaigns in {paths.PARAMS}"
+    for path in joined.loc[joined["_merge"] == "left_only", "path"]:
+        yield Fault(f"{paths.IMAGES_TABLE} {path}", "the row", "there", "absent", by)
+    for campaign, seed, repeat, step in joined.loc[joined["_merge"] == "right_only", POSITION].itertuples(index=False):
+        where = f"{paths.IMAGES_TABLE} {campaign} {seed} r{repeat} step {step}"
+        yield Fault(where, "the row", "absent", "there", by)
     known = joined[joined["_merge"] == "both"].reset_index(drop=True)
     yield from _links(state, known)
     yield from _requests(state, known)
@@ -109,8 +109,4 @@ def _expected(chain: Any, step: int, parent_id: Any) -> dict[str, Any]:
     if step == 0 or pd.isna(parent_id):
         return {"id": None} | dict.fromkeys(_ASKED)
     request = chain.request(int(step), parent_id)
-    return {"id": request.id} | asdict(request) | {"config": canonical_json(request.config)}
-
-
-def _other(found: str) -> str:
-    return "absent" if found == "there" else "there"
+    return {"id": request.id} | vars(request) | {"config": canonical_json(request.config)}

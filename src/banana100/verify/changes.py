@@ -1,13 +1,12 @@
 """Which rows of a table differ from the version that dvc.lock names, where DVC's cache holds that version."""
 
 import io
-import subprocess
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+from dvc.config import Config
 
 from banana100 import paths
 from banana100.errors import UserError
@@ -40,12 +39,6 @@ def rows(path: Path, recorded: str) -> Iterator[Fault]:
 
 def cached(recorded: str) -> bytes | None:
     """The object of DVC's cache with that hash; None where it is not there."""
-    path = _cache() / recorded[:2] / recorded[2:]
+    folder = Config.from_cwd(validate=False).get("cache", {}).get("dir") or ".dvc/cache"
+    path = Path(folder) / "files" / "md5" / recorded[:2] / recorded[2:]
     return path.read_bytes() if path.is_file() else None
-
-
-@lru_cache
-def _cache() -> Path:
-    """Where DVC's cache lies; DVC is asked, as a project may move it."""
-    asked = subprocess.run(["dvc", "cache", "dir"], capture_output=True, text=True, check=False)
-    return Path(asked.stdout.strip() or ".dvc/cache") / "files" / "md5"

@@ -69,14 +69,13 @@ def _metric(state: State, metric: str, path: Path, scores: pd.DataFrame, wanted:
     failed = state.snapshot.failures
     failed = failed[failed["metric"] == metric]
     results = pd.concat([scores.reindex(columns=[*tables.DRIFT.names, "reason"]), failed])
-    key = ["image_id", "reference_id"]
-    for image_id in results.loc[results.duplicated(key), "image_id"]:
-        yield Fault(_row(path, metric, image_id), "the number of results", "above 1", 1, "every image")
-    keys, due = (pd.MultiIndex.from_frame(frame[key].fillna("")) for frame in (results, wanted.astype(object)))
-    for image_id, _ in keys.unique().difference(due):
-        yield Fault(_row(path, metric, image_id), "the result", "there", "absent", str(paths.IMAGES_TABLE))
-    for image_id, _ in due.difference(keys):
-        yield Fault(_row(path, metric, image_id), "the result", "absent", "there", str(paths.IMAGES_TABLE))
+    keys, due = _keys(results), _keys(wanted)
+    for key in keys[keys.duplicated()]:
+        yield Fault(_row(path, metric, key), "the number of results", "above 1", 1, "every image")
+    for key in keys.unique().difference(due):
+        yield Fault(_row(path, metric, key), "the result", "there", "absent", str(paths.IMAGES_TABLE))
+    for key in due.difference(keys):
+        yield Fault(_row(path, metric, key), "the result", "absent", "there", str(paths.IMAGES_TABLE))
     yield from _values(state, metric, path, scores, results)
 
 
@@ -97,6 +96,12 @@ def _values(state: State, metric: str, path: Path, scores: pd.DataFrame, results
         yield Fault(_row(path, metric, image_id), "score", float(values[index]), float(rounded[index]), by)
     for image_id in results.loc[results["score"].isna() & results["reason"].fillna("").eq(""), "image_id"]:
         yield Fault(_row(path, metric, image_id), "the reason of the failure", None, "a text", "every failure")
+
+
+def _keys(results: pd.DataFrame) -> pd.Index:
+    """One text a result: the image, and the reference where there is one."""
+    against = " against " + results["reference_id"].astype("str")
+    return pd.Index(results["image_id"].astype("str") + against.fillna(""))
 
 
 def _row(path: Path, metric: str, image_id: str) -> str:

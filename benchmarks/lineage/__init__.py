@@ -1,0 +1,1 @@
+"""How long does proving everything take at the paper's size?"""

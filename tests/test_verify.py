@@ -1,0 +1,580 @@
+"""Verify: an untouched run passes; whatever is damaged is found and named, also where dvc.lock was forged to match."""
+
+import copy
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pytest
+import yaml
+from PIL import Image
+
+from banana100 import cli, paths
+from banana100.lineage import tables
+from banana100.lineage.identity import identity
+from banana100.verify import fingerprints
+
+CAMPAIGN = "simulated-replica"
+SCORES = {metric: paths.scores(metric) for metric in ("entropy", "niqe")}
+SCHEMAS = {
+    paths.SEED_TABLE: tables.SEEDS,
+    paths.IMAGES_TABLE: tables.IMAGES,
+    paths.REQUESTS_TABLE: tables.REQUESTS,
+    paths.SCORERS_TABLE: tables.SCORERS,
+    paths.FAILURES_TABLE: tables.FAILURES,
+    paths.DRIFT_TABLE: tables.DRIFT,
+} | dict.fromkeys(SCORES.values(), tables.SCORES)
+
+
+@pytest.fixture(scope="session")
+def tiny_clone(new_clone: Callable[[str], Any], default_params: dict[str, Any]) -> Any:
+    """A clone of 2 seeds, 2 repeats and 3 steps at 96 pixels, scored by two metrics, after `dvc repro`."""
+    clone = new_clone("tiny")
+    content = copy.deepcopy(default_params)
+    content["seeds"] |= {"size": 96, "count": 2}
+    content["seeds"]["sources"] = [{"kind": "bundled", "names": ["astronaut", "coffee", "rocket"]}]
+    campaign = content["campaigns"][CAMPAIGN] | {"repeats": 2, "steps": 3}
+    content["campaigns"] = {CAMPAIGN: campaign}
+    content["previews"] = {"steps": [0, 3], "side": 32}
+    content["scoring"] |= {"metrics": ["entropy", "niqe"], "drift": ["psnr"]}
+    content["ranking"] |= {"metrics": ["entropy", "niqe"], "probe_steps": [2, 3], "min_drift": {}, "bootstrap": 100}
+    clone.set_params(content)
+    clone("dvc", "repro", "-q")
+    clone("git", "commit", "-qam", "run")
+    return clone
+
+
+class Workspace:
+    """A copy of the tiny clone, as the current directory, to be damaged."""
+
+    def __init__(self, clone: Any, capsys: pytest.CaptureFixture[str]) -> None:
+        self.clone, self._capsys = clone, capsys
+
+    def verify(self, *options: str) -> tuple[int, str]:
+        self._capsys.readouterr()
+        code = cli.main(["verify", *options])
+        return code, self._capsys.readouterr().out
+
+    @property
+    def images(self) -> list[dict[str, Any]]:
+        return rows(paths.IMAGES_TABLE)
+
+
+@pytest.fixture
+def workspace(
+    tiny_clone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Workspace]:
+    shutil.copytree(tiny_clone.folder, tmp_path / "clone", symlinks=True)
+    monkeypatch.chdir(tmp_path / "clone")
+    clone = copy.copy(tiny_clone)
+    clone.folder = tmp_path / "clone"
+    yield Workspace(clone, capsys)
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return tables.records(tables.read(path, SCHEMAS[path]))
+
+
+def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], Any]) -> Any:
+    """Let `change` work on the rows of a table; gives back what it gives back."""
+    content = rows(path)
+    told = change(content)
+    tables.write(path, SCHEMAS[path], content)
+    return told
+
+
+def set_cell(path: Path, column: str, value: Any, pick: Callable[[dict[str, Any]], bool] = lambda _: True) -> Any:
+    """Set a cell of the first row that `pick` likes; gives the row as it was."""
+
+    def change(content: list[dict[str, Any]]) -> dict[str, Any]:
+        row = next(row for row in content if pick(row))
+        before = dict(row)
+        row[column] = value(row[column]) if callable(value) else value
+        return before
+
+    return rewrite(path, change)
+
+
+def replica(step: int, repeat: int = 1, seed: str = "coffee") -> Path:
+    return paths.replica(CAMPAIGN, seed, repeat, step, "png")
+
+
+def at(step: int, repeat: int = 1, seed: str = "coffee") -> Callable[[dict[str, Any]], bool]:
+    return lambda row: (row["seed"], row["repeat"], row["step"]) == (seed, repeat, step)
+
+
+def forge_lock() -> None:
+    """Make dvc.lock agree with params.yaml and with every file, as `dvc commit -f` does."""
+    lock = yaml.safe_load(paths.LOCK.read_text())
+    params = yaml.safe_load(paths.PARAMS.read_text())
+    for entry in lock["stages"].values():
+        recorded = entry.get("params", {}).get("params.yaml", {})
+        for key in recorded:
+            value = params
+            for part in key.split("."):
+                value = value[part]
+            recorded[key] = value
+        for item in [*entry["deps"], *entry["outs"]]:
+            path = Path(item["path"])
+            known = {file: fingerprints.fingerprint(file) for file in fingerprints.files_below(path)}
+            item["md5"] = fingerprints.dvc_hash(path, known)
+    paths.LOCK.write_text(yaml.safe_dump(lock, sort_keys=False))
+
+
+def set_param(*keys: str, value: Any) -> None:
+    content = yaml.safe_load(paths.PARAMS.read_text())
+    block = content
+    for key in keys[:-1]:
+        block = block[key]
+    block[keys[-1]] = value
+    paths.PARAMS.write_text(yaml.safe_dump(content))
+
+
+class Damage(NamedTuple):
+    """How to damage a workspace; `do` gives the words that verify must say, all in one line.
+
+    `forged`: whether dvc.lock is made to agree afterwards, so that only the rows themselves can tell.
+    """
+
+    name: str
+    do: Callable[[], tuple[str, ...]]
+    forged: bool = True
+
+
+DAMAGES: list[Damage] = []
+
+
+def damage(forged: bool = True) -> Callable[[Callable[[], tuple[str, ...]]], Callable[[], tuple[str, ...]]]:
+    def register(do: Callable[[], tuple[str, ...]]) -> Callable[[], tuple[str, ...]]:
+        DAMAGES.append(Damage(do.__name__, do, forged))
+        return do
+
+    return register
+
+
+# --- files
+
+
+@damage()
+def a_flipped_bit_in_an_image() -> tuple[str, ...]:
+    data = bytearray(replica(2).read_bytes())
+    data[-20] ^= 1
+    replica(2).write_bytes(data)
+    return str(replica(2)), "sha256 is", "images.parquet says"
+
+
+@damage()
+def two_images_swapped() -> tuple[str, ...]:
+    one, other = replica(1).read_bytes(), replica(2).read_bytes()
+    replica(1).write_bytes(other)
+    replica(2).write_bytes(one)
+    return str(replica(1)), "sha256 is"
+
+
+@damage()
+def an_image_saved_again_with_the_same_pixels() -> tuple[str, ...]:
+    Image.open(replica(3)).save(replica(3), compress_level=9)
+    return str(replica(3)), "sha256 is"
+
+
+@damage()
+def a_truncated_image() -> tuple[str, ...]:
+    replica(3).write_bytes(replica(3).read_bytes()[:1000])
+    return str(replica(3)), "sha256 is"
+
+
+@damage()
+def an_empty_image() -> tuple[str, ...]:
+    replica(3).write_bytes(b"")
+    return str(replica(3)), "sha256 is e3b0c44298fc"
+
+
+@damage()
+def a_deleted_image() -> tuple[str, ...]:
+    replica(1).unlink()
+    return str(replica(1)), "the file is absent"
+
+
+@damage()
+def a_renamed_image() -> tuple[str, ...]:
+    replica(1).rename(replica(9))
+    return str(replica(9)), "the file is there", "absent"
+
+
+@damage()
+def an_extra_file_among_the_replicas() -> tuple[str, ...]:
+    (paths.REPLICAS / "notes.txt").write_text("hello")
+    return "data/replicas/notes.txt", "the file is there"
+
+
+@damage()
+def an_extra_table_among_the_scores() -> tuple[str, ...]:
+    shutil.copy2(SCORES["niqe"], paths.scores("piqe"))
+    return "data/scores/piqe.parquet", "the file is there"
+
+
+@damage(forged=False)
+def a_preview_of_another_image() -> tuple[str, ...]:
+    preview = paths.preview(CAMPAIGN, "coffee", 1, 3)
+    shutil.copy2(paths.preview(CAMPAIGN, "coffee", 1, 0), preview)
+    return str(preview), "md5 is", "dvc.lock says"
+
+
+@damage()
+def a_deleted_preview() -> tuple[str, ...]:
+    paths.preview(CAMPAIGN, "coffee", 1, 3).unlink()
+    return str(paths.preview(CAMPAIGN, "coffee", 1, 3)), "the file is absent"
+
+
+@damage(forged=False)
+def an_edited_report() -> tuple[str, ...]:
+    paths.REPORT_PAGE.write_text(paths.REPORT_PAGE.read_text().replace("niqe", "NIQE"))
+    return str(paths.REPORT_PAGE), "md5 is", "dvc.lock says"
+
+
+# --- seeds
+
+
+@damage()
+def another_seed_under_the_same_name() -> tuple[str, ...]:
+    seed = paths.seed_image("coffee")
+    Image.open(seed).rotate(90).save(seed)
+    found = fingerprints.fingerprint(seed).sha256
+    before = set_cell(paths.SEED_TABLE, "image_id", found, lambda row: row["seed"] == "coffee")
+    return "seeds.parquet seed coffee", f"image_id is {found}", f"choosing again says {before['image_id']}"
+
+
+@damage()
+def an_edited_licence() -> tuple[str, ...]:
+    set_cell(paths.SEED_TABLE, "licence", "all mine", lambda row: row["seed"] == "coffee")
+    return "seed coffee", "licence is all mine", "choosing again says CC0-1.0"
+
+
+@damage()
+def a_seed_less_than_params_ask_for() -> tuple[str, ...]:
+    set_param("seeds", "count", value=3)
+    return "the number of chosen seeds is 2", "params.yaml says 3"
+
+
+# --- images and requests
+
+
+@damage()
+def rows_of_two_images_swapped() -> tuple[str, ...]:
+    def change(content: list[dict[str, Any]]) -> str:
+        one, other = (next(row for row in content if at(step)(row)) for step in (1, 2))
+        one["image_id"], other["image_id"] = other["image_id"], one["image_id"]
+        return str(other["image_id"])
+
+    before = rewrite(paths.IMAGES_TABLE, change)
+    return f"images.parquet {replica(2)}: parent_id is {before}", "the step before it says"
+
+
+@damage()
+def a_wrong_parent() -> tuple[str, ...]:
+    other = next(row for row in rows(paths.IMAGES_TABLE) if at(1, repeat=2)(row))
+    before = set_cell(paths.IMAGES_TABLE, "parent_id", other["image_id"], at(2))
+    return f"{replica(2)}: parent_id is {other['image_id']}", f"says {before['parent_id']}"
+
+
+@damage()
+def a_deleted_step() -> tuple[str, ...]:
+    rewrite(paths.IMAGES_TABLE, lambda content: content.remove(next(row for row in content if at(2)(row))))
+    replica(2).unlink()
+    return f"{CAMPAIGN} coffee r1 step 2: the row is absent", "params.yaml says there"
+
+
+@damage()
+def a_deleted_last_step_with_its_request() -> tuple[str, ...]:
+    def change(content: list[dict[str, Any]]) -> None:
+        content.remove(next(row for row in content if at(3)(row)))
+
+    rewrite(paths.IMAGES_TABLE, change)
+    rewrite(paths.REQUESTS_TABLE, change)
+    replica(3).unlink()
+    return f"{CAMPAIGN} coffee r1 step 3: the row is absent", "params.yaml says there"
+
+
+@damage()
+def a_duplicated_step() -> tuple[str, ...]:
+    rewrite(paths.IMAGES_TABLE, lambda content: content.append(next(row for row in content if at(2)(row))))
+    return f"images.parquet {replica(2)}: its position in the chain is taken twice"
+
+
+@damage()
+def a_step_beyond_the_campaign() -> tuple[str, ...]:
+    def change(content: list[dict[str, Any]]) -> None:
+        content.append(next(row for row in content if at(3)(row)) | {"step": 4, "path": str(replica(4))})
+
+    rewrite(paths.IMAGES_TABLE, change)
+    shutil.copy2(replica(3), replica(4))
+    return f"images.parquet {replica(4)}: the row is there", "params.yaml says absent"
+
+
+@damage()
+def a_row_of_another_campaign() -> tuple[str, ...]:
+    set_cell(paths.IMAGES_TABLE, "campaign", "nobody-knows", at(3))
+    return f"images.parquet {replica(3)}: the row is there", "params.yaml says absent"
+
+
+@damage()
+def an_edited_path() -> tuple[str, ...]:
+    moved = paths.REPLICAS / "elsewhere.png"
+    set_cell(paths.IMAGES_TABLE, "path", str(moved), at(3))
+    shutil.move(replica(3), moved)
+    return f"images.parquet {moved}: path is {moved}", f"its position in the chain says {replica(3)}"
+
+
+@damage()
+def an_edited_width() -> tuple[str, ...]:
+    set_cell(paths.IMAGES_TABLE, "width", 2048, at(3))
+    return f"images.parquet {replica(3)}: width is 2048", "the file says 96"
+
+
+@damage()
+def an_edited_prompt() -> tuple[str, ...]:
+    before = set_cell(paths.REQUESTS_TABLE, "prompt", "Make it nicer.")
+    return f"requests.parquet {before['request_id']}: prompt is Make it nicer.", "says Produce an exact replica"
+
+
+@damage()
+def an_edited_config() -> tuple[str, ...]:
+    before = set_cell(paths.REQUESTS_TABLE, "config", '{"green":0,"noise":0}')
+    return f'requests.parquet {before["request_id"]}: config is {{"green":0,"noise":0}}', '"noise":100'
+
+
+@damage(forged=False)
+def an_edited_cost() -> tuple[str, ...]:
+    before = set_cell(paths.REQUESTS_TABLE, "cost_usd", 0.134)
+    return f"requests.parquet request_id {before['request_id']}: cost_usd is 0.134", "the recorded version says 0.0"
+
+
+@damage()
+def a_deleted_request() -> tuple[str, ...]:
+    before = rewrite(paths.REQUESTS_TABLE, lambda content: content.pop(0))
+    image = next(row for row in rows(paths.IMAGES_TABLE) if row["request_id"] == before["request_id"])
+    return f"images.parquet {image['path']}: the row of its request is absent"
+
+
+@damage()
+def a_duplicated_request() -> tuple[str, ...]:
+    before = rewrite(paths.REQUESTS_TABLE, lambda content: content.append(content[0]) or content[0])
+    return f"requests.parquet {before['request_id']}: the row is there twice"
+
+
+@damage()
+def an_invented_request() -> tuple[str, ...]:
+    rewrite(paths.REQUESTS_TABLE, lambda content: content.append(content[0] | {"request_id": "ab" * 32}))
+    return f"requests.parquet {'ab' * 32}: its image is absent"
+
+
+@damage()
+def an_answer_of_another_request() -> tuple[str, ...]:
+    other = rows(paths.REQUESTS_TABLE)[1]
+    before = set_cell(paths.REQUESTS_TABLE, "image_id", other["image_id"])
+    where = f"requests.parquet {before['request_id']}: image_id is {other['image_id']}"
+    return where, f"images.parquet says {before['image_id']}"
+
+
+# --- scores
+
+
+@damage(forged=False)
+def an_edited_score() -> tuple[str, ...]:
+    before = set_cell(SCORES["niqe"], "score", 1.25)
+    return f"niqe.parquet image_id {before['image_id']}: score is 1.25", f"version says {before['score']}"
+
+
+@damage()
+def a_score_with_more_decimals_than_its_scorer_gives() -> tuple[str, ...]:
+    before = set_cell(SCORES["niqe"], "score", lambda score: score + 1e-7)
+    return f"niqe image {before['image_id']}: score is", "decimals says"
+
+
+@damage()
+def a_score_that_is_not_finite() -> tuple[str, ...]:
+    before = set_cell(SCORES["entropy"], "score", float("inf"))
+    return f"entropy image {before['image_id']}: score is inf", "finite"
+
+
+@damage()
+def a_deleted_score() -> tuple[str, ...]:
+    before = rewrite(SCORES["niqe"], lambda content: content.pop(0))
+    return f"niqe image {before['image_id']}: the result is absent"
+
+
+@damage()
+def a_duplicated_score() -> tuple[str, ...]:
+    before = rewrite(SCORES["niqe"], lambda content: content.append(content[0] | {"score": 1.0}) or content[0])
+    return f"niqe image {before['image_id']}: the number of results is above 1"
+
+
+@damage()
+def a_score_of_no_image() -> tuple[str, ...]:
+    set_cell(SCORES["niqe"], "image_id", "ab" * 32)
+    return f"niqe image {'ab' * 32}: the result is there"
+
+
+@damage()
+def a_score_of_another_scorer_version() -> tuple[str, ...]:
+    before = set_cell(SCORES["niqe"], "scorer_id", "ab" * 32)
+    where = f"niqe image {before['image_id']}: scorer_id is {'ab' * 32}"
+    return where, f"scorers.parquet says {before['scorer_id']}"
+
+
+@damage()
+def all_scores_of_another_scorer_version() -> tuple[str, ...]:
+    """Consistent in itself: the scorer's row with its new id, and every score under it."""
+
+    def older(content: list[dict[str, Any]]) -> str:
+        row = next(row for row in content if row["metric"] == "niqe")
+        row["pyiqa"] = "0.1.14"
+        row["scorer_id"] = identity({name: value for name, value in row.items() if name != "scorer_id"})
+        return row["scorer_id"]
+
+    scorer_id = rewrite(paths.SCORERS_TABLE, older)
+    rewrite(SCORES["niqe"], lambda content: [row.update(scorer_id=scorer_id) for row in content])
+    return "scorers.parquet niqe: pyiqa is 0.1.14", "this environment says 0.1.16"
+
+
+@damage()
+def scores_by_other_weights() -> tuple[str, ...]:
+    set_cell(paths.SCORERS_TABLE, "parameters_sha256", "ab" * 32, lambda row: row["metric"] == "niqe")
+    return f"scorers.parquet niqe: parameters_sha256 is {'ab' * 32}", "weights.lock.yaml or the package says 2a7c182a"
+
+
+@damage()
+def a_direction_turned_round() -> tuple[str, ...]:
+    set_cell(paths.SCORERS_TABLE, "higher_is_better", True, lambda row: row["metric"] == "niqe")
+    return "scorers.parquet niqe: higher_is_better is True", "says False"
+
+
+@damage()
+def a_score_declared_a_failure_without_a_reason() -> tuple[str, ...]:
+    before = rewrite(SCORES["niqe"], lambda content: content.pop(0))
+    failure = {"image_id": before["image_id"], "metric": "niqe", "reason": "", "scorer_id": before["scorer_id"]}
+    rewrite(paths.FAILURES_TABLE, lambda content: content.append(failure))
+    return f"niqe image {before['image_id']}: the reason of the failure is missing"
+
+
+@damage()
+def drift_from_another_reference() -> tuple[str, ...]:
+    other = next(row for row in rows(paths.IMAGES_TABLE) if at(1)(row))["image_id"]
+    before = set_cell(paths.DRIFT_TABLE, "reference_id", other)
+    return f"drift.parquet psnr image {before['image_id']}: the result is absent"
+
+
+# --- ranking
+
+
+@damage()
+def an_edited_figure_of_the_ranking() -> tuple[str, ...]:
+    ranking = json.loads(paths.RANKING.read_text())
+    before, ranking["ranking"]["niqe"]["failures"] = ranking["ranking"]["niqe"]["failures"], 99
+    paths.RANKING.write_text(json.dumps(ranking, indent=2) + "\n")
+    return f"ranking.json: ranking.niqe.failures is 99; ranking again says {before}"
+
+
+@damage()
+def an_edited_table_of_chains() -> tuple[str, ...]:
+    text = paths.CHAINS_TABLE.read_text()
+    assert "True" in text
+    paths.CHAINS_TABLE.write_text(text.replace("True", "False", 1))
+    return str(paths.CHAINS_TABLE), "sha256 is", "ranking again says"
+
+
+@damage()
+def a_ranking_older_than_its_params() -> tuple[str, ...]:
+    set_param("ranking", "spread", value="range")
+    return str(paths.CHAINS_TABLE), "ranking again says"
+
+
+# --- params, dvc.lock, code
+
+
+@damage(forged=False)
+def params_changed_after_the_run() -> tuple[str, ...]:
+    set_param("campaigns", CAMPAIGN, "config", "noise", value=50)
+    return "dvc.lock replicate: campaigns is", "params.yaml says", "'noise': 50"
+
+
+@damage()
+def params_changed_after_the_run_and_written_into_the_lock() -> tuple[str, ...]:
+    set_param("campaigns", CAMPAIGN, "config", "noise", value=50)
+    return f"images.parquet {replica(1)}: request_id is", "its campaign in params.yaml says"
+
+
+@damage(forged=False)
+def another_hash_in_the_lock() -> tuple[str, ...]:
+    text = paths.LOCK.read_text()
+    found = next(out["md5"] for out in yaml.safe_load(text)["stages"]["score"]["outs"])
+    paths.LOCK.write_text(text.replace(found, "ab" * 16 + ".dir"))
+    return f"data/scores: DVC's hash is {found}; dvc.lock says {'ab' * 16}.dir"
+
+
+@damage(forged=False)
+def stages_recorded_with_other_inputs_than_the_stage_before_gave() -> tuple[str, ...]:
+    lock = yaml.safe_load(paths.LOCK.read_text())
+    dep = next(dep for dep in lock["stages"]["rank"]["deps"] if dep["path"] == "data/scores")
+    dep["md5"] = "ab" * 16 + ".dir"
+    paths.LOCK.write_text(yaml.safe_dump(lock))
+    return "dvc.lock rank: the hash of its dependency data/scores is abab", "the output of its stage in dvc.lock says"
+
+
+@damage(forged=False)
+def a_stage_missing_from_the_lock() -> tuple[str, ...]:
+    lock = yaml.safe_load(paths.LOCK.read_text())
+    del lock["stages"]["rank"]
+    paths.LOCK.write_text(yaml.safe_dump(lock))
+    return "dvc.lock rank: the stage is absent"
+
+
+@damage(forged=False)
+def code_changed_after_the_run() -> tuple[str, ...]:
+    with Path("src/banana100/ranking/order.py").open("a") as stream:
+        stream.write("# changed\n")
+    return "dvc.lock rank: the hash of its dependency src/banana100/ranking is", "the working tree says"
+
+
+@damage()
+def a_truncated_table() -> tuple[str, ...]:
+    SCORES["niqe"].write_bytes(SCORES["niqe"].read_bytes()[:-50])
+    return "data/scores/niqe.parquet: the check is not a whole Parquet file"
+
+
+@damage()
+def a_table_with_other_columns() -> tuple[str, ...]:
+    pd.DataFrame({"image_id": ["a"]}).to_parquet(paths.IMAGES_TABLE)
+    return "data/lineage/images.parquet: the check is has the columns image_id"
+
+
+@damage(forged=False)
+def a_deleted_table() -> tuple[str, ...]:
+    paths.REQUESTS_TABLE.unlink()
+    return "data/lineage/requests.parquet: the check is not there"
+
+
+# --- the suite
+
+
+@pytest.mark.parametrize("one", DAMAGES, ids=[one.name for one in DAMAGES])
+def test_damage_is_found_and_named(workspace: Workspace, one: Damage) -> None:
+    words = one.do()
+    words = (words,) if isinstance(words, str) else words
+    if one.forged:
+        forge_lock()
+    code, told = workspace.verify()
+    assert code == 1
+    assert [line for line in told.splitlines() if all(word in line for word in words)], told
+
+
+def test_an_untouched_run_passes_whole_and_quick_and_scored_again(workspace: Workspace) -> None:
+    for options in ([], ["--quick"], ["--rescore", "9"]):
+        code, told = workspace.verify(*options)
+        assert code == 0 and told.startswith("no faults; checked 5 stages, 2 seeds, 16 images, 12 requests"), told
+    forge_lock()  # changes nothing where nothing was damaged
+    code, told = workspace.verify("--json")
+    assert code == 0 and json.loads(told)["ok"] and not json.loads(told)["faults"]
