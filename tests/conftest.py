@@ -148,6 +148,42 @@ def small_clone(new_clone: Callable[[str], Clone], default_params: dict[str, Any
     return clone
 
 
+@pytest.fixture(scope="session")
+def tiny_clone(new_clone: Callable[[str], Clone], default_params: dict[str, Any]) -> Clone:
+    """A clone of 2 seeds, 2 repeats and 3 steps at 96 pixels, scored by two metrics, after `dvc repro`."""
+    clone = new_clone("tiny")
+    content = copy.deepcopy(default_params)
+    content["seeds"] |= {"size": 96, "count": 2}
+    content["seeds"]["sources"] = [{"kind": "bundled", "names": ["astronaut", "coffee", "rocket"]}]
+    campaign = content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 3}
+    content["campaigns"] = {"simulated-replica": campaign}
+    content["previews"] = {"steps": [0, 3], "side": 32}
+    content["scoring"] |= {"metrics": ["entropy", "niqe"], "drift": ["psnr"]}
+    content["ranking"] |= {"metrics": ["entropy", "niqe"], "probe_steps": [2, 3], "min_drift": {}, "bootstrap": 100}
+    clone.set_params(content)
+    clone("dvc", "repro", "-q")
+    clone("git", "commit", "-qam", "run")
+    return clone
+
+
+@pytest.fixture(scope="session")
+def put_back() -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    """Put the params that a way of `banana100 trace` names back into the content of a params.yaml."""
+
+    def merge(into: dict[str, Any], params: dict[str, Any]) -> None:
+        for key, value in params.items():
+            if isinstance(value, dict):
+                merge(into.setdefault(key, {}), value)
+            else:
+                into[key] = value
+
+    def put(into: dict[str, Any], way: dict[str, Any]) -> None:
+        for node in (way, way["seed"], way.get("score", {})):
+            merge(into, node.get("decided_by", {}).get("params", {}))
+
+    return put
+
+
 @pytest.fixture
 def photograph() -> np.ndarray:
     """A real photograph, 128x128 pixels, uint8 RGB."""

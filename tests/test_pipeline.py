@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import random
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -90,6 +91,33 @@ def test_images_are_those_that_the_committed_lock_names(finished: Any) -> None:
     for stage in ("select_seeds", "replicate"):
         for out in committed[stage]["outs"]:
             assert finished.outputs()[out["path"]] == out["md5"], out["path"]
+
+
+def test_200_images_and_200_scores_name_the_params_that_this_run_was_made_with(
+    finished: Any, default_params: dict[str, Any], put_back: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test above shows that these params make these bytes; test_trace.py puts them into another clone."""
+    from banana100 import snapshot
+    from banana100.trace.subjects import ways_of
+
+    monkeypatch.chdir(finished.folder)
+    state, drawn = snapshot.of_workspace(), random.Random(1)
+    path_of = dict(zip(state.images["image_id"], state.images["path"], strict=True))
+    scores = [row for metric in ("brisque", "entropy", "niqe", "piqe") for row in state.scores(metric).itertuples()]
+    ways = {path: ways_of(state, path)[0] for path in drawn.sample(sorted(state.images["path"]), 200)}
+    for row in drawn.sample([*scores, *state.drift.itertuples()], 200):
+        name = f"{row.metric}:{path_of[row.image_id]}"
+        ways[name] = ways_of(state, name)[0]
+        assert ways[name]["score"]["score"] == row.score
+    for name, way in ways.items():
+        image = way["chain"][0]
+        assert sha256_of(Path(image["path"]).read_bytes()) == image["image_id"], name
+        content: dict[str, Any] = {}
+        put_back(content, way)
+        campaigns = {"simulated-replica": default_params["campaigns"]["simulated-replica"]}
+        expected = {"active": default_params["active"], "campaigns": campaigns, "seeds": default_params["seeds"]}
+        expected |= {"scoring": default_params["scoring"]} if "score" in way else {}
+        assert content == expected, name
 
 
 def test_drift_from_the_seed_grows_with_every_step_in_every_seed(finished: Any) -> None:

@@ -12,9 +12,11 @@ import pytest
 import yaml
 from PIL import Image
 
-from banana100 import cli, paths
+from banana100 import cli, params, paths
 from banana100.lineage import tables
 from banana100.lineage.identity import identity
+from banana100.replication import stage as replication
+from banana100.seeds import stage as seeds
 from banana100.verify import fingerprints
 
 CAMPAIGN = "simulated-replica"
@@ -27,24 +29,6 @@ SCHEMAS = {
     paths.FAILURES_TABLE: tables.FAILURES,
     paths.DRIFT_TABLE: tables.DRIFT,
 } | dict.fromkeys(SCORES.values(), tables.SCORES)
-
-
-@pytest.fixture(scope="session")
-def tiny_clone(new_clone: Callable[[str], Any], default_params: dict[str, Any]) -> Any:
-    """A clone of 2 seeds, 2 repeats and 3 steps at 96 pixels, scored by two metrics, after `dvc repro`."""
-    clone = new_clone("tiny")
-    content = copy.deepcopy(default_params)
-    content["seeds"] |= {"size": 96, "count": 2}
-    content["seeds"]["sources"] = [{"kind": "bundled", "names": ["astronaut", "coffee", "rocket"]}]
-    campaign = content["campaigns"][CAMPAIGN] | {"repeats": 2, "steps": 3}
-    content["campaigns"] = {CAMPAIGN: campaign}
-    content["previews"] = {"steps": [0, 3], "side": 32}
-    content["scoring"] |= {"metrics": ["entropy", "niqe"], "drift": ["psnr"]}
-    content["ranking"] |= {"metrics": ["entropy", "niqe"], "probe_steps": [2, 3], "min_drift": {}, "bootstrap": 100}
-    clone.set_params(content)
-    clone("dvc", "repro", "-q")
-    clone("git", "commit", "-qam", "run")
-    return clone
 
 
 class Workspace:
@@ -464,7 +448,8 @@ def a_score_declared_a_failure_without_a_reason() -> tuple[str, ...]:
 def drift_from_another_reference() -> tuple[str, ...]:
     other = next(row for row in rows(paths.IMAGES_TABLE) if at(1)(row))["image_id"]
     before = set_cell(paths.DRIFT_TABLE, "reference_id", other)
-    return f"drift.parquet psnr image {before['image_id']}: the result is absent"
+    where = f"drift.parquet psnr image {before['image_id']} against"
+    return f"{where} {before['reference_id']}: the result is absent"
 
 
 # --- ranking
@@ -578,3 +563,62 @@ def test_an_untouched_run_passes_whole_and_quick_and_scored_again(workspace: Wor
     forge_lock()  # changes nothing where nothing was damaged
     code, told = workspace.verify("--json")
     assert code == 0 and json.loads(told)["ok"] and not json.loads(told)["faults"]
+
+
+def test_an_edited_score_under_a_forged_lock_is_found_by_scoring_again(workspace: Workspace) -> None:
+    """Every other agreement can be forged: a ranking made of the edited score, and hashes over all of it."""
+    before = set_cell(SCORES["niqe"], "score", lambda score: round(score + 3, 4))
+    workspace.clone("python", "-m", "banana100", "rank")
+    forge_lock()
+    assert workspace.verify()[0] == 0  # nothing but the image itself can tell
+    code, told = workspace.verify("--rescore", "1000")
+    assert code == 1
+    lines = told.splitlines()
+    assert len(lines) == 2 and f"niqe image {before['image_id']}: score is {before['score'] + 3:.4f}" in lines[0]
+    assert f"scoring again says {before['score']}" in lines[0]
+
+
+@pytest.mark.parametrize("forge", [("repro", "-f", "-s", "rank"), ("commit", "-f")])
+def test_new_params_that_dvc_wrote_over_old_data_are_found(workspace: Workspace, forge: tuple[str, ...]) -> None:
+    """`dvc repro -f` and `dvc commit -f` can leave a lock that `dvc status` calls up to date."""
+    set_param("campaigns", CAMPAIGN, "config", "green", value=40)
+    set_param("seeds", "size", value=128)
+    if forge[0] == "repro":
+        workspace.clone("dvc", "commit", "-f", "-q", "select_seeds", "replicate", "score")
+    workspace.clone("dvc", *forge, "-q")
+    if forge[0] == "commit":
+        assert "up to date" in workspace.clone("dvc", "status").stdout
+    code, told = workspace.verify()
+    assert code == 1
+    assert f"images.parquet {replica(1)}: request_id is" in told
+    assert "seed coffee" in told and "image_id is" in told and "choosing again says" in told
+
+
+def test_what_two_writers_leave_passes_only_if_it_is_what_one_would_have_written(
+    project: Path, set_params: Callable[[dict[str, Any]], None], small_params: dict[str, Any]
+) -> None:
+    """SIGTERM to DVC alone orphans its stage: it goes on writing beside the next run, which has other params."""
+    from banana100.verify import chains, faults, files
+    from banana100.verify.fingerprints import Fingerprints
+
+    def found() -> list[str]:
+        from banana100 import snapshot
+
+        state = faults.State(snapshot.of_workspace(), params.load())
+        known = Fingerprints([paths.SEEDS, paths.REPLICAS, paths.PREVIEWS]).wait()
+        return [fault.sentence() for check in (chains.check(state), files.images(state, known)) for fault in check]
+
+    orphan, new = copy.deepcopy(small_params), copy.deepcopy(small_params)
+    orphan["campaigns"][CAMPAIGN]["config"]["noise"] = 300
+    set_params(orphan)
+    seeds.run(params.load())
+    replication.run(params.load())
+    late = {path: path.read_bytes() for path in paths.REPLICAS.rglob("*.png")}
+    set_params(new)
+    replication.run(params.load())
+    assert found() == []
+    victim = replica(2, seed="rocket" if replica(2, seed="rocket") in late else "astronaut")
+    victim.write_bytes(late[victim])  # the orphan's last write comes after the new run has finished
+    assert [line for line in found() if line.startswith(f"{victim}: sha256 is")]
+    replication.run(params.load())  # the next run puts it right
+    assert found() == []
