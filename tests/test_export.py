@@ -26,10 +26,10 @@ from skimage import data
 from banana100 import params, paths
 from banana100.errors import UserError
 from banana100.export import command, croissant, datapackage, prov, ro_crate
-from banana100.export.columns import REFERENCES, SCHEMAS, TABLES, constraints, description
 from banana100.export.lineage import Lineage
 from banana100.files import sha256_of
 from banana100.lineage import tables
+from banana100.lineage.columns import REFERENCES, SCHEMAS, TABLES, constraints, description
 from banana100.lineage.identity import identity
 from banana100.replication import stage as replication
 from banana100.scoring import stage as scoring

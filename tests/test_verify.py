@@ -527,19 +527,37 @@ def code_changed_after_the_run() -> tuple[str, ...]:
 @damage()
 def a_truncated_table() -> tuple[str, ...]:
     SCORES["niqe"].write_bytes(SCORES["niqe"].read_bytes()[:-50])
-    return "data/scores/niqe.parquet: the check is not a whole Parquet file"
+    return "data/scores/niqe.parquet: not a whole Parquet file"
 
 
 @damage()
 def a_table_with_other_columns() -> tuple[str, ...]:
     pd.DataFrame({"image_id": ["a"]}).to_parquet(paths.IMAGES_TABLE)
-    return "data/lineage/images.parquet: the check is has the columns image_id"
+    return "data/lineage/images.parquet: has the columns image_id"
 
 
 @damage(forged=False)
 def a_deleted_table() -> tuple[str, ...]:
     paths.REQUESTS_TABLE.unlink()
-    return "data/lineage/requests.parquet: the check is not there"
+    return "data/lineage/requests.parquet: not there"
+
+
+@damage(forged=False)
+def no_lock() -> tuple[str, ...]:
+    paths.LOCK.unlink()
+    return "dvc.lock score: the stage is absent"
+
+
+@damage(forged=False)
+def a_damaged_lock() -> tuple[str, ...]:
+    paths.LOCK.write_text(paths.LOCK.read_text().replace("      md5: ", "      md4: "))
+    return "dvc.lock: select_seeds lacks a path or an md5"
+
+
+@damage(forged=False)
+def a_damaged_ranking() -> tuple[str, ...]:
+    paths.RANKING.write_text(paths.RANKING.read_text()[:-20])
+    return "metrics/ranking.json: sha256 is", "ranking again says"
 
 
 # --- the suite
@@ -622,3 +640,39 @@ def test_what_two_writers_leave_passes_only_if_it_is_what_one_would_have_written
     assert [line for line in found() if line.startswith(f"{victim}: sha256 is")]
     replication.run(params.load())  # the next run puts it right
     assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "column", "value"),
+    [
+        (paths.IMAGES_TABLE, "image_id", None),
+        (paths.IMAGES_TABLE, "path", None),
+        (paths.IMAGES_TABLE, "campaign", None),
+        (paths.IMAGES_TABLE, "step", None),
+        (paths.IMAGES_TABLE, "step", -3),
+        (paths.REQUESTS_TABLE, "request_id", None),
+        (paths.REQUESTS_TABLE, "request_id", "not hex"),
+        (paths.SEED_TABLE, "chosen", None),
+        (paths.SCORERS_TABLE, "metric", None),
+        (paths.SCORERS_TABLE, "decimals", None),
+        (SCORES["niqe"], "score", None),
+        (paths.DRIFT_TABLE, "reference_id", None),
+    ],
+)
+def test_a_cell_that_cannot_be_is_named_and_ends_no_other_check(
+    workspace: Workspace, path: Path, column: str, value: Any
+) -> None:
+    set_cell(path, column, value)
+    code, told = workspace.verify()
+    assert code == 1
+    shown = "missing" if value is None else value
+    assert f"{path} row 1: {column} is {shown}; the rule for its column says" in told
+    assert f"{path.parent}: DVC's hash is" in told  # the last check of all
+
+
+@pytest.mark.parametrize("path", [path for path in SCHEMAS if path != paths.FAILURES_TABLE])
+def test_an_empty_table_is_a_fault(workspace: Workspace, path: Path) -> None:
+    tables.write(path, SCHEMAS[path], [])
+    forge_lock()
+    code, told = workspace.verify("--quick")
+    assert code == 1 and "Traceback" not in told

@@ -2,7 +2,8 @@
 
 Usage, from the repository's root: python -m benchmarks.lineage [--runs 3] [--kilobytes 340]
 
-verify takes turns with sha256sum over the same files, on the same cores; all files fit into memory or none counts.
+verify takes turns with sha256sum over the same files, on the same cores. The files must fit into memory, or the disk
+is what is measured.
 """
 
 import argparse

@@ -50,12 +50,25 @@ class Snapshot:
     @cached_property
     def pipeline(self) -> dict[str, dict[str, Any]]:
         """The stages of dvc.yaml, by name."""
-        return self._yaml(paths.PIPELINE).get("stages") or {}
+        return self._stages(paths.PIPELINE)
 
     @cached_property
     def lock(self) -> dict[str, dict[str, Any]]:
-        """The stages of dvc.lock, by name: what DVC recorded when each ran."""
-        return self._yaml(paths.LOCK).get("stages") or {}
+        """The stages of dvc.lock, by name: what DVC recorded when each ran; none where there is no dvc.lock.
+
+        Raises:
+            UserError: it is damaged.
+        """
+        try:
+            self.read(paths.LOCK)
+        except UserError:
+            return {}
+        stages = self._stages(paths.LOCK)
+        for name, entry in stages.items():
+            items = [*(entry.get("deps") or []), *(entry.get("outs") or [])]
+            if not all(isinstance(item, dict) and {"path", "md5"} <= item.keys() for item in items):
+                raise UserError(f"{paths.LOCK}: {name} lacks a path or an md5; restore it with `git checkout`.")
+        return stages
 
     @cached_property
     def seeds(self) -> pd.DataFrame:
@@ -102,6 +115,12 @@ class Snapshot:
             UserError: it is absent or damaged.
         """
         return tables.read(path, schema, io.BytesIO(self.read(path)))
+
+    def _stages(self, path: Path) -> dict[str, dict[str, Any]]:
+        stages = self._yaml(path).get("stages")
+        if not isinstance(stages, dict) or not all(isinstance(stage, dict) for stage in stages.values()):
+            raise UserError(f"{path}: no block of stages; restore it with `git checkout {path}`.")
+        return stages
 
     def _yaml(self, path: Path) -> dict[str, Any]:
         try:

@@ -12,9 +12,9 @@ from typing import Any
 import mlcroissant as mlc
 
 from banana100 import paths
-from banana100.export.columns import KEYS, REFERENCES, SCHEMAS, TABLES, description
 from banana100.export.files import copy_tables, write_json
 from banana100.export.lineage import CITATION, NAME, PAPER, Licence, Lineage, media_type
+from banana100.lineage.columns import KEYS, REFERENCES, SCHEMAS, TABLES, description
 
 DOCUMENT = "croissant.json"
 _PARQUET = "application/x-parquet"

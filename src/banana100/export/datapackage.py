@@ -12,10 +12,10 @@ import pyarrow as pa
 from frictionless import Package
 from pyarrow import csv
 
-from banana100.export.columns import KEYS, REFERENCES, SCHEMAS, TABLES, constraints, description
 from banana100.export.files import write_json
 from banana100.export.lineage import AUTHORS, CITATION, NAME, PAPER, Lineage, Table
 from banana100.files import sha256_of
+from banana100.lineage.columns import KEYS, REFERENCES, SCHEMAS, TABLES, constraints, description
 
 DOCUMENT = "datapackage.json"
 _TYPES = {

@@ -16,9 +16,9 @@ import pandas as pd
 from banana100 import paths
 from banana100.catalogue.metrics import DRIFT_METRICS
 from banana100.errors import UserError
-from banana100.export.columns import SCHEMAS
 from banana100.files import sha256_of
 from banana100.lineage import tables
+from banana100.lineage.columns import SCHEMAS
 from banana100.snapshot import Snapshot
 
 NAME = "Banana100 lineage"
@@ -138,14 +138,6 @@ class Lineage:
     def image_files(self) -> dict[str, str]:
         """Path of every seed and replica, with its sha256."""
         return {row["path"]: row["image_id"] for row in [*self.seeds, *self.images]}
-
-    def stage_hash(self, stage: str) -> str | None:
-        """sha256 of a stage's record in dvc.lock; None where there is none, as after stages run by hand."""
-        try:
-            self.snapshot.read(paths.LOCK)
-        except UserError:
-            return None
-        return self.snapshot.stage_hash(stage)
 
     @property
     def base(self) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 from prov.model import PROV, ProvDocument
 
-from banana100.export.columns import TABLES
 from banana100.export.files import copy_tables
 from banana100.export.lineage import CITATION, NAME, PAPER, SIMULATED, Lineage, given, uri_path
+from banana100.lineage.columns import TABLES
 
 DOCUMENT = "prov.json"
 _STAGES = {"seeds": "select_seeds", "images": "replicate", "requests": "replicate"}
@@ -60,7 +60,7 @@ def _add_software(found: ProvDocument, lineage: Lineage, with_images: bool) -> N
     told = {"description": lineage.description(with_images), "date": lineage.date}
     found.entity("banana100:lineage", _attributes(told, type=PROV["Collection"], label=NAME))
     for stage in ("select_seeds", "replicate", "score"):
-        recorded = given({"stage_hash": lineage.stage_hash(stage)}, ["stage_hash"])
+        recorded = given({"stage_hash": lineage.snapshot.stage_hash(stage)}, ["stage_hash"])
         found.activity(f"stage:{stage}", other_attributes=_attributes(recorded, label=stage))
         found.association(f"stage:{stage}", _SOFTWARE)
 

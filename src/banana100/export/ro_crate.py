@@ -11,10 +11,10 @@ from typing import Any
 from rocrate.model import ContextEntity, File
 from rocrate.rocrate import ROCrate
 
-from banana100.export.columns import TABLES
 from banana100.export.files import copy_tables, write_json
 from banana100.export.lineage import AUTHORS, CITATION, NAME, PAPER, SIMULATED, Lineage, given, media_type, ni, uri_path
 from banana100.files import sha256_of
+from banana100.lineage.columns import TABLES
 
 DOCUMENT = "ro-crate-metadata.json"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.5"

@@ -30,10 +30,13 @@ def of_cell(snapshot: Snapshot, cell: str) -> Node:
         each with its row of the table of chains and its images at the baseline and probe steps with their scores.
 
     Raises:
-        UserError: there is no such cell.
+        UserError: there is no such cell, or a table is damaged.
     """
-    ranking = json.loads(snapshot.read(paths.RANKING))
-    blocks = ranking.get("ranking", {}) | {name: ranking.get(name, {}) for name in ("summary", "subset")}
+    try:
+        ranking = json.loads(snapshot.read(paths.RANKING))
+        blocks = ranking["ranking"] | {name: ranking[name] for name in ("summary", "subset")}
+    except (ValueError, TypeError, KeyError):
+        raise UserError(f"{paths.RANKING}: not a whole ranking; restore it with `git checkout` or re-run.") from None
     metric, _, column = cell.rpartition(".")
     if metric not in blocks:
         raise UserError(f"ranking:{cell}: {metric!r} is not in {paths.RANKING}; allowed: {', '.join(blocks)}.")
@@ -48,6 +51,8 @@ def of_cell(snapshot: Snapshot, cell: str) -> Node:
 
 def _chains(snapshot: Snapshot, metric: str, column: str, ranking: dict[str, Any]) -> Node:
     table = pd.read_csv(io.BytesIO(snapshot.read(paths.CHAINS_TABLE)), dtype={"not_judged": "str", "left_out": "str"})
+    if lacking := {"metric", *CHAIN, "passes", "not_judged", "left_out"} - set(table.columns):
+        raise UserError(f"{paths.CHAINS_TABLE}: no column {min(lacking)}; restore it with `dvc checkout` or re-run.")
     table = table[table["metric"] == metric]
     table["passes"] = table["passes"].map({True: True, False: False, "True": True, "False": False}).astype("boolean")
     failed = snapshot.failures[snapshot.failures["metric"] == metric]

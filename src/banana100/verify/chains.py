@@ -82,7 +82,8 @@ def _requests(state: State, images: pd.DataFrame) -> Iterator[Fault]:
         yield Fault(f"{paths.REQUESTS_TABLE} {request_id}", "its image", "absent", "there", by)
     asked = images.merge(requests, on="request_id", how="left", suffixes=("", "_asked"), indicator="answered")
     where = f"{paths.IMAGES_TABLE} " + asked["path"]
-    expected = pd.DataFrame([_expected(*row) for row in asked[["chain", "step", "parent_id"]].itertuples(index=False)])
+    links = asked[["chain", "step", "parent_id"]].itertuples(index=False)
+    expected = pd.DataFrame([_expected(*link) for link in links], columns=["id", *_ASKED])
     asked["expected_id"] = expected["id"]
     by = f"its parent and its campaign in {paths.PARAMS}"
     yield from differing(asked, where, "request_id", "expected_id", by)

@@ -1,12 +1,13 @@
 """Command verify: does everything here belong together?"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 from banana100 import paths, snapshot
 from banana100.errors import UserError
 from banana100.params import Params
-from banana100.verify import chains, files, pipeline, ranking, samples, scores, seeds
+from banana100.verify import cells, chains, files, pipeline, ranking, samples, scores, seeds
 from banana100.verify.faults import Fault, State
 from banana100.verify.fingerprints import Fingerprints
 
@@ -38,7 +39,7 @@ def run(params: Params, quick: bool = False, rescore: int = 0, as_json: bool = F
     else:
         looked_at = ", ".join(f"{number} {what}" for what, number in state.counted.items())
         skipped = " (tables only: no image file was opened)" if quick else ""
-        print(f"{len(faults) or 'no'} faults; checked {looked_at}{skipped}")
+        print(f"{len(faults) or 'no'} fault{'s' * (len(faults) != 1)}; checked {looked_at}{skipped}")
     return int(bool(faults))
 
 
@@ -46,24 +47,48 @@ def _faults(state: State, quick: bool, rescore: int) -> Iterator[Fault]:
     looked_at = list(_TABLES) if quick else pipeline.output_paths(state)
     hashing = Fingerprints(looked_at)
     try:
-        for check in (pipeline.check, seeds.check, chains.check, scores.check, files.of_tables, ranking.check):
-            yield from _told(check(state))
-        if not quick:
-            yield from _told(seeds.again(state))
-        known = hashing.wait()
-        if not quick:
-            yield from _told(files.images(state, known))
-        yield from _told(pipeline.outputs(state, known, looked_at))
-        if rescore:
-            yield from _told(samples.rescored(state, rescore))
+        yield from _all(state, quick, rescore, looked_at, hashing)
     finally:
         hashing.stop()
 
 
-def _told(faults: Iterator[Fault]) -> Iterator[Fault]:
-    """What a check cannot even read is a fault too; the others go on."""
+def _all(state: State, quick: bool, rescore: int, looked_at: list[Path], hashing: Fingerprints) -> Iterator[Fault]:
+    faulty = yield from _told(cells.check(state), False)
+    for check in (pipeline.check, seeds.check, chains.check, scores.check, files.of_tables, ranking.check):
+        faulty |= yield from _told(check(state), faulty)
+    if not quick:
+        faulty |= yield from _told(seeds.again(state), faulty)
+    known = hashing.wait()
+    if not quick:
+        faulty |= yield from _told(files.images(state, known), faulty)
+    faulty |= yield from _told(pipeline.outputs(state, known, looked_at), faulty)
+    if rescore:
+        yield from _told(samples.rescored(state, rescore), faulty)
+
+
+def _told(faults: Iterator[Fault], faulty: bool) -> Generator[Fault, None, bool]:
+    """Pass on what a check finds; that it cannot be made is a fault too, and the others go on.
+
+    Args:
+        faults: what the check finds.
+        faulty: whether earlier checks found faults: then a check that stumbles does so over what they named.
+
+    Returns:
+        Whether there was a fault.
+    """
+    found = False
     try:
-        yield from faults
+        for fault in faults:
+            found = True
+            yield fault
     except UserError as error:
         where, _, why = str(error).partition(": ")
-        yield Fault(where, "the check", why.rstrip("."), "possible", "verify")
+        yield Fault(where, "the check", why, None, "")
+        return True
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if not (faulty or found):
+            raise
+        why = f"a check ended early over the faults above ({type(error).__name__}: {str(error).splitlines()[0]})"
+        yield Fault("verify", "the check", why, None, "")
+        return True
+    return found

@@ -31,7 +31,9 @@ class Fault:
     by: str
 
     def sentence(self) -> str:
-        """The fault in one line."""
+        """The fault in one line; a text alone where there is nothing to compare."""
+        if not self.by:
+            return f"{self.where}: {self.found}"
         return f"{self.where}: {self.what} is {_shown(self.found)}; {self.by} says {_shown(self.expected)}"
 
     def as_json(self) -> dict[str, Any]:

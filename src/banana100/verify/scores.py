@@ -38,7 +38,7 @@ def _scorers(state: State) -> Iterator[Fault]:
     rows = tables.records(state.snapshot.scorers)
     state.counted["scorers"] += len(rows)
     wanted = [*state.params.scored_metrics(), *state.params.scoring.drift]
-    there = [row["metric"] for row in rows]
+    there = [row["metric"] for row in rows if row["metric"]]
     for metric in sorted(set(wanted) ^ set(there)) + sorted({name for name in there if there.count(name) > 1}):
         found, expected = (there.count(metric), wanted.count(metric))
         yield Fault(f"{paths.SCORERS_TABLE} {metric}", "the number of rows", found, expected, f"{paths.PARAMS}")
