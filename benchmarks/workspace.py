@@ -17,7 +17,7 @@ from banana100.catalogue.weights import WeightFile
 from banana100.cli import STAGES
 from banana100.files import sha256_of, write_atomically
 from banana100.lineage import tables
-from banana100.replication.backends.base import Answer
+from banana100.replication.backends.simulated import answer
 from banana100.replication.chains import Chain, Replica, plan
 from banana100.replication.store import StoredAnswer
 from banana100.replication.workspace import preview_tasks, request_rows, seed_images
@@ -91,16 +91,14 @@ def _write_lineage(image_bytes: int) -> None:
         rows.append(_row(chain, 0, paths.seed_image(chain.seed).read_bytes(), None))
         rows += [_row(chain, step, image, replica) for step, (replica, image) in enumerate(walked, start=1)]
     for image, preview, side in preview_tasks(rows, checked.previews):
-        if image.name == "000.png":
-            small = images.encode_preview(image.read_bytes(), side)
-        write_atomically(preview, small)
+        write_atomically(preview, images.encode_preview(image.read_bytes(), side))
     tables.write(paths.IMAGES_TABLE, tables.IMAGES, rows)
     tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, request_rows(replicas))
 
 
 def _walk(chain: Chain, start: bytes, size: int, random: np.random.Generator) -> Iterator[tuple[Replica, bytes]]:
     parent_id = chain.seed_id
-    record = {name: value for name, value in vars(Answer(b"", "simulated/rot-1", "STOP")).items() if name != "image"}
+    record = {name: value for name, value in vars(answer(b"", chain.settings.model)).items() if name != "image"}
     for step in range(1, _STEPS + 1):
         image = start + random.bytes(size - len(start))
         request = chain.request(step, parent_id)

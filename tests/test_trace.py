@@ -105,7 +105,14 @@ def test_an_image_is_known_by_every_name_it_has(ask: Trace, small_clone: Any) ->
     chain = ask(str(path), "--json")["ways"][0]["chain"]
     image_id, request_id = chain[0]["image_id"], chain[0]["request_id"]
     preview = paths.preview("simulated-replica", "rocket", 1, 5)
-    for name in (f"./{path}", str(small_clone.folder / path), image_id, image_id[:16], request_id[:16], str(preview)):
+    for name in (
+        f"./{path}",
+        str(small_clone.folder / path),
+        image_id,
+        image_id[:16].upper(),
+        request_id[:16],
+        str(preview),
+    ):
         assert ask(name, "--json")["ways"][0]["chain"] == chain, name
     seed = ask(str(paths.seed_image("rocket")), "--json")["ways"]
     assert [way["seed"]["seed"] for way in seed] == ["rocket"]

@@ -219,7 +219,25 @@ def an_edited_report() -> tuple[str, ...]:
     return str(paths.REPORT_PAGE), "md5 is", "dvc.lock says"
 
 
+@damage()
+def previews_of_another_size_than_params_ask_for() -> tuple[str, ...]:
+    set_param("previews", "side", value=16)
+    return f"{paths.preview(CAMPAIGN, 'coffee', 1, 3)}: its longer side is 32", "previews.side in params.yaml says 16"
+
+
+@damage(forged=False)
+def a_link_to_nowhere() -> tuple[str, ...]:
+    (paths.REPLICAS / "link.png").symlink_to("nowhere.png")
+    return "data/replicas/link.png: cannot be read"
+
+
 # --- seeds
+
+
+@damage()
+def a_candidate_told_twice() -> tuple[str, ...]:
+    rewrite(paths.SEED_TABLE, lambda content: content.append(content[0] | {"chosen": False}))
+    return "seeds.parquet seed astronaut", "row 2: the row is there"
 
 
 @damage()
@@ -330,10 +348,10 @@ def an_edited_config() -> tuple[str, ...]:
     return f'requests.parquet {before["request_id"]}: config is {{"green":0,"noise":0}}', '"noise":100'
 
 
-@damage(forged=False)
+@damage()
 def an_edited_cost() -> tuple[str, ...]:
     before = set_cell(paths.REQUESTS_TABLE, "cost_usd", 0.134)
-    return f"requests.parquet request_id {before['request_id']}: cost_usd is 0.134", "the recorded version says 0.0"
+    return f"requests.parquet {before['request_id']}: cost_usd is 0.134", "the simulator says 0.0"
 
 
 @damage()
@@ -361,6 +379,13 @@ def an_answer_of_another_request() -> tuple[str, ...]:
     before = set_cell(paths.REQUESTS_TABLE, "image_id", other["image_id"])
     where = f"requests.parquet {before['request_id']}: image_id is {other['image_id']}"
     return where, f"images.parquet says {before['image_id']}"
+
+
+@damage()
+def a_simulated_answer_in_a_models_name() -> tuple[str, ...]:
+    before = set_cell(paths.REQUESTS_TABLE, "model_answered", "gemini-3-pro-image")
+    where = f"requests.parquet {before['request_id']}: model_answered is gemini-3-pro-image"
+    return where, "the simulator says simulated/rot-1"
 
 
 # --- scores
@@ -676,3 +701,18 @@ def test_an_empty_table_is_a_fault(workspace: Workspace, path: Path) -> None:
     forge_lock()
     code, told = workspace.verify("--quick")
     assert code == 1 and "Traceback" not in told
+
+
+def test_quick_names_an_edited_row_of_the_seeds(workspace: Workspace) -> None:
+    before = set_cell(paths.SEED_TABLE, "licence", "all mine", lambda row: row["seed"] == "coffee")
+    code, told = workspace.verify("--quick")
+    assert code == 1
+    assert f"seed coffee: licence is all mine; the recorded version says {before['licence']}" in told
+
+
+def test_json_stays_json_whatever_is_found(workspace: Workspace) -> None:
+    set_cell(SCORES["niqe"], "score", float("inf"))
+    code, told = workspace.verify("--quick", "--json")
+    assert code == 1
+    faults = json.loads(told, parse_constant=pytest.fail)["faults"]
+    assert [fault for fault in faults if fault["found"] == "inf" and fault["expected"] == "a finite number"]

@@ -65,8 +65,10 @@ class Snapshot:
             return {}
         stages = self._stages(paths.LOCK)
         for name, entry in stages.items():
-            items = [*(entry.get("deps") or []), *(entry.get("outs") or [])]
-            if not all(isinstance(item, dict) and {"path", "md5"} <= item.keys() for item in items):
+            deps, outs = entry.get("deps", []), entry.get("outs", [])
+            if not (isinstance(deps, list) and isinstance(outs, list) and isinstance(entry.get("params", {}), dict)):
+                raise UserError(f"{paths.LOCK}: {name} has no lists of deps and outs; restore it with `git checkout`.")
+            if not all(isinstance(item, dict) and {"path", "md5"} <= item.keys() for item in [*deps, *outs]):
                 raise UserError(f"{paths.LOCK}: {name} lacks a path or an md5; restore it with `git checkout`.")
         return stages
 
@@ -157,6 +159,8 @@ def of_revision(revision: str) -> Snapshot:
         return Snapshot(_Revision(DVCFileSystem(".", rev=commit), revision), commit, False)
     except (SCMError, DvcException) as error:
         raise UserError(f"--revision {revision}: {str(error).splitlines()[0].rstrip('.')}.") from None
+    except AttributeError:  # names something in git, as HEAD:README.md does
+        raise UserError(f"--revision {revision}: no commit, branch, tag or experiment.") from None
 
 
 class _Workspace:
@@ -165,6 +169,8 @@ class _Workspace:
             return path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             raise UserError(f"{path}: not there; make it with `dvc repro` or fetch it with `dvc pull`.") from None
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
 class _Revision:
@@ -172,9 +178,12 @@ class _Revision:
         self._files, self._revision = files, revision
 
     def read(self, path: Path) -> bytes:
+        from dvc.exceptions import DvcException  # noqa: PLC0415
+        from dvc_data.index import DataIndexDirError  # noqa: PLC0415
+
         try:
             return self._files.read_bytes(path.as_posix())
-        except OSError:
+        except (OSError, DvcException, DataIndexDirError):
             raise UserError(
                 f"{path}: at {self._revision} neither in git, nor in DVC's cache, nor in a remote that can be reached."
             ) from None

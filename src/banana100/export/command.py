@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from banana100 import snapshot
+from banana100 import paths, snapshot
 from banana100.errors import UserError
 from banana100.export.lineage import Lineage
 from banana100.files import sha256_of
@@ -72,6 +72,8 @@ def _whole(folder: Path) -> Iterator[Path]:
 
 
 def _copy(path: Path, image_id: str, folder: Path) -> None:
+    if ".." in path.parts or not (path.is_relative_to(paths.SEEDS) or path.is_relative_to(paths.REPLICAS)):
+        raise UserError(f"{path}: named by a table; allowed: an image in {paths.SEEDS} or {paths.REPLICAS}.")
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):

@@ -20,7 +20,7 @@ def run(params: Params, what: str, revision: str | None = None, form: str = "tex
     Raises:
         UserError: `what` names nothing or several things, or a table is missing or damaged.
     """
-    state = snapshot.of_revision(revision) if revision else snapshot.of_workspace()
+    state = snapshot.of_workspace() if revision is None else snapshot.of_revision(revision)
     ways = ways_of(state, what)
     if form == "json":
         git = {"revision": state.revision, "modified": state.modified}

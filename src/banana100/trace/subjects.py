@@ -17,6 +17,7 @@ _FORMS = (
     "the path of an image or another output, the first 4 or more digits of a sha256 (image, request, scorer), "
     "METRIC:IMAGE, or ranking:METRIC.COLUMN"
 )
+_DIGITS = r"[0-9a-f]{4,64}"
 _MOST = 20  # candidates listed where a hash is ambiguous
 
 
@@ -27,6 +28,8 @@ def ways_of(snapshot: Snapshot, what: str) -> list[Node]:
         UserError: it names nothing, or the digits of several things, which are then listed.
     """
     prefix, _, rest = what.partition(":")
+    if re.fullmatch(_DIGITS, what.lower()):
+        what = what.lower()
     if prefix == "ranking" and rest:
         return [cells.of_cell(snapshot, rest)]
     if prefix in EVERY_METRIC and rest:
@@ -37,7 +40,7 @@ def ways_of(snapshot: Snapshot, what: str) -> list[Node]:
     images = _at_path(snapshot, path)
     if not images.empty:
         return [ways.of_image(snapshot, image) for _, image in images.iterrows()]
-    if re.fullmatch(r"[0-9a-f]{4,64}", what):
+    if re.fullmatch(_DIGITS, what):
         return _by_digits(snapshot, what)
     if way := ways.of_output(snapshot, path):
         return [way]
@@ -49,7 +52,8 @@ def _images(snapshot: Snapshot, what: str) -> list[pd.Series]:
     found = _at_path(snapshot, _relative(what))
     if found.empty and not (seeds := _seeds(snapshot, "path", _relative(what).as_posix())).empty:
         what = seeds["image_id"].iloc[0]
-    if found.empty and re.fullmatch(r"[0-9a-f]{4,64}", what):
+    if found.empty and re.fullmatch(_DIGITS, what.lower()):
+        what = what.lower()
         found = snapshot.images[snapshot.images["image_id"].str.startswith(what)]
         _refuse_several(what, {row.image_id: f"image {row.path}" for row in found.itertuples()})
         if (found["step"] == 0).all():
@@ -68,6 +72,8 @@ def _by_digits(snapshot: Snapshot, digits: str) -> list[Node]:
     of_scorer = scorers[scorers["scorer_id"].str.startswith(digits)]
     known = {row.image_id: f"image {row.path}" for row in of_image.itertuples()}
     known |= {row.request_id: f"request of {row.path}" for row in of_request.itertuples()}
+    chosen = seeds[seeds["chosen"] & seeds["image_id"].str.startswith(digits).fillna(False)]
+    known |= {row.image_id: f"seed {row.path}" for row in chosen.itertuples()}
     known |= {row.scorer_id: f"scorer {row.metric}" for row in of_scorer.itertuples()}
     if not known:
         raise UserError(f"{digits}: no image, request or scorer has a sha256 that begins so; allowed: {_FORMS}.")
@@ -76,8 +82,8 @@ def _by_digits(snapshot: Snapshot, digits: str) -> list[Node]:
         return [ways.of_scorer(snapshot, of_scorer["scorer_id"].iloc[0])]
     found = pd.concat([of_image, of_request])
     if (found["step"] == 0).all():
-        own = seeds[seeds["chosen"] & (seeds["image_id"] == found["image_id"].iloc[0])]
-        return [ways.of_seed(snapshot, seed) for seed in own["seed"]]
+        names = [*chosen["seed"], *found["seed"]][:1] if chosen.empty else chosen["seed"]
+        return [ways.of_seed(snapshot, seed) for seed in names]
     return [ways.of_image(snapshot, image) for _, image in found.iterrows()]
 
 

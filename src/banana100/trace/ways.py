@@ -135,7 +135,7 @@ def _seed(snapshot: Snapshot, seed: str) -> Node:
 def _score(snapshot: Snapshot, metric: str, image: pd.Series) -> Node:
     for table in (snapshot.drift if metric in DRIFT_METRICS else snapshot.scores(metric), snapshot.failures):
         rows = table[(table["image_id"] == image["image_id"]) & (table["metric"] == metric)]
-        if "reference_id" in rows and len(rows) > 1:  # the same bytes in chains of two seeds
+        if metric in DRIFT_METRICS:  # the same bytes may lie in chains of two seeds
             rows = rows[rows["reference_id"] == _reference(snapshot, image)]
         if not rows.empty:
             return {"score": None, "reason": None, "reference_id": None} | tables.records(rows)[0]

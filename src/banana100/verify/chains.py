@@ -8,6 +8,7 @@ import pandas as pd
 
 from banana100 import paths
 from banana100.lineage.identity import canonical_json
+from banana100.replication.backends.simulated import answer
 from banana100.replication.chains import plan
 from banana100.verify.faults import Fault, State, differing
 
@@ -91,6 +92,7 @@ def _requests(state: State, images: pd.DataFrame) -> Iterator[Fault]:
     for place in where[~answered & asked["request_id"].notna()]:
         yield Fault(place, "the row of its request", "absent", "there", str(paths.REQUESTS_TABLE))
     yield from _answers(asked[answered], expected[answered], by)
+    yield from _simulated(requests)
 
 
 def _answers(asked: pd.DataFrame, expected: pd.DataFrame, by: str) -> Iterator[Fault]:
@@ -103,6 +105,17 @@ def _answers(asked: pd.DataFrame, expected: pd.DataFrame, by: str) -> Iterator[F
     for column in _ASKED:
         found = asked[f"{column}_asked" if f"{column}_asked" in asked else column]
         yield from differing(pd.DataFrame({column: found, "expected": expected[column]}), where, column, "expected", by)
+
+
+def _simulated(asked: pd.DataFrame) -> Iterator[Fault]:
+    """The facts of the simulator's answers, which follow from the model; other generators' only the store knows."""
+    asked = asked[asked["backend"] == "simulated"]
+    where = f"{paths.REQUESTS_TABLE} " + asked["request_id"]
+    for model, of_model in asked.groupby("model"):
+        for name, value in vars(answer(b"", str(model))).items():
+            if name != "image":
+                pair = of_model[[name]].assign(expected=value)
+                yield from differing(pair, where[of_model.index], name, "expected", "the simulator")
 
 
 def _expected(chain: Any, step: int, parent_id: Any) -> dict[str, Any]:

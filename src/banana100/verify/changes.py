@@ -1,6 +1,7 @@
 """Which rows of a table differ from the version that dvc.lock names, where DVC's cache holds that version."""
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,10 +32,19 @@ def rows(path: Path, recorded: str) -> Iterator[Fault]:
         return
     try:
         found = tables.read(path, schema)
+        was: pd.DataFrame = tables.read(path, schema, io.BytesIO(before))
     except UserError:
-        return  # told by the check of that table
-    was: pd.DataFrame = tables.read(path, schema, io.BytesIO(before))
+        return  # told by the check of that table; or the recorded one has other columns
     yield from table_faults(str(path), found, was, key, "the recorded version")
+
+
+def listing(recorded: str) -> dict[str, str]:
+    """md5 of each file of a folder with DVC's hash `recorded`, by its path in it; empty where that is not known."""
+    content = cached(recorded) if recorded.endswith(".dir") else None
+    try:
+        return {entry["relpath"]: entry["md5"] for entry in json.loads(content or "[]")}
+    except (ValueError, TypeError, KeyError):
+        return {}  # a damaged object of the cache
 
 
 def cached(recorded: str) -> bytes | None:

@@ -11,6 +11,7 @@ from banana100.verify import cells, chains, files, pipeline, ranking, samples, s
 from banana100.verify.faults import Fault, State
 from banana100.verify.fingerprints import Fingerprints
 
+_IMAGES = (paths.SEEDS, paths.REPLICAS, paths.PREVIEWS, paths.REPORT)
 _TABLES = (paths.LINEAGE, paths.SCORES, paths.CURVES, paths.RANKING_TABLES, paths.RANKING)
 
 
@@ -44,7 +45,7 @@ def run(params: Params, quick: bool = False, rescore: int = 0, as_json: bool = F
 
 
 def _faults(state: State, quick: bool, rescore: int) -> Iterator[Fault]:
-    looked_at = list(_TABLES) if quick else pipeline.output_paths(state)
+    looked_at = [*_TABLES, *(() if quick else _IMAGES)]
     hashing = Fingerprints(looked_at)
     try:
         yield from _all(state, quick, rescore, looked_at, hashing)
@@ -59,7 +60,12 @@ def _all(state: State, quick: bool, rescore: int, looked_at: list[Path], hashing
     if not quick:
         faulty |= yield from _told(seeds.again(state), faulty)
     known = hashing.wait()
-    if not quick:
+    for path, why in hashing.unreadable.items():
+        faulty = True
+        yield Fault(str(path), "the file", f"cannot be read ({why})", None, "")
+    if quick:
+        faulty |= yield from _told(pipeline.seed_table(state), faulty)
+    else:
         faulty |= yield from _told(files.images(state, known), faulty)
     faulty |= yield from _told(pipeline.outputs(state, known, looked_at), faulty)
     if rescore:

@@ -38,8 +38,13 @@ class Fault:
 
     def as_json(self) -> dict[str, Any]:
         """JSON values; texts where a value is none."""
-        plain = (str, int, float, bool, list, dict, type(None))
-        return {name: value if isinstance(value, plain) else str(value) for name, value in asdict(self).items()}
+
+        def plain(value: Any) -> bool:
+            return isinstance(value, str | int | list | dict | None) or (
+                isinstance(value, float) and np.isfinite(value)
+            )
+
+        return {name: value if plain(value) else str(value) for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,12 @@ def table_faults(  # noqa: PLR0913, PLR0917  two tables, and how to name what di
         by: what says so.
         rtol: relative tolerance of numbers with a fraction.
     """
-    ours, theirs = (frame.drop_duplicates(key).set_index(list(key)) for frame in (found, expected))
+    # rows of one key are told apart by their order
+    ours, theirs = (
+        frame.assign(row=frame.groupby(list(key), dropna=False).cumcount() + 1).set_index([*key, "row"])
+        for frame in (found, expected)
+    )
+    key = [*key, "row"]
     for row in ours.index.difference(theirs.index):
         yield Fault(f"{file} {_named(key, row)}", "the row", "there", "absent", by)
     for row in theirs.index.difference(ours.index):
@@ -102,8 +112,8 @@ def table_faults(  # noqa: PLR0913, PLR0917  two tables, and how to name what di
 
 
 def _named(key: Sequence[str], row: Any) -> str:
-    values = row if isinstance(row, tuple) else (row,)
-    return " ".join(f"{name} {value}" for name, value in zip(key, values, strict=True))
+    pairs = zip(key, row, strict=True)
+    return " ".join(f"{name} {value}" for name, value in pairs if (name, value) != ("row", 1))
 
 
 def _shown(value: Any) -> str:

@@ -26,12 +26,25 @@ def images(state: State, known: Mapping[Path, Fingerprint]) -> Iterator[Fault]:
         paths.preview(row.campaign, row.seed, row.repeat, row.step)
         for row in table[table["step"].isin(state.params.previews.steps)].itertuples()
     }
+    yield from _previews(state, known)
     for path in sorted(previews - known.keys()):
         yield Fault(str(path), "the file", "absent", "there", f"previews.steps in {paths.PARAMS}")
     wanted = {Path(path) for path in [*table["path"], *chosen["path"]]} | previews | {paths.SEED_TABLE}
     for path in sorted(known.keys() - wanted):
         if any(path.is_relative_to(folder) for folder in (paths.SEEDS, paths.REPLICAS, paths.PREVIEWS)):
             yield Fault(str(path), "the file", "there", "absent", "every table")
+
+
+def _previews(state: State, known: Mapping[Path, Fingerprint]) -> Iterator[Fault]:
+    """The size of every preview; its content is what dvc.lock records."""
+    table, side = state.snapshot.images, state.params.previews.side
+    for row in table[table["step"].isin(state.params.previews.steps)].itertuples():
+        path = paths.preview(row.campaign, row.seed, row.repeat, row.step)
+        if path in known:
+            header, expected = known[path].header, min(side, max(row.width, row.height))
+            found = max(header.width, header.height) if header else "none, as it is no image"
+            if found != expected:
+                yield Fault(str(path), "its longer side", found, expected, f"previews.side in {paths.PARAMS}")
 
 
 def of_tables(state: State) -> Iterator[Fault]:

@@ -15,7 +15,7 @@ from banana100 import images, paths
 from banana100.images import Header, ImageError
 from banana100.workers import progress, worker_count
 
-_WITH_HEADER = (paths.SEEDS, paths.REPLICAS)
+_WITH_HEADER = (paths.SEEDS, paths.REPLICAS, paths.PREVIEWS)
 _IGNORED = Path(".dvcignore")
 
 
@@ -26,7 +26,7 @@ class Fingerprint:
     Attributes:
         bytes: their number.
         sha256, md5: hex digests.
-        header: what an image of the seeds or replicas says of itself; None for other files and for damaged images.
+        header: what a seed, replica or preview says of itself; None for other files and for damaged images.
     """
 
     bytes: int
@@ -39,22 +39,22 @@ class Fingerprints:
     """Fingerprints of all files at or below some paths. Threads: hashing lets go of the interpreter's lock."""
 
     def __init__(self, outputs: Iterable[Path]) -> None:
+        self.unreadable: dict[Path, str] = {}
         self._pool = ThreadPoolExecutor(worker_count())
         self._futures: dict[Future[Fingerprint], Path] = {
             self._pool.submit(fingerprint, file): file for output in outputs for file in files_below(output)
         }
 
     def wait(self) -> dict[Path, Fingerprint]:
-        """All fingerprints, once they are there.
-
-        Raises:
-            OSError: a file cannot be read.
-        """
-        finished = progress(as_completed(self._futures), total=len(self._futures), what="hash files", unit="file")
-        try:
-            return {self._futures[future]: future.result() for future in finished}
-        finally:
-            self.stop()
+        """All fingerprints, once they are there; files that cannot be read have none, and are in `unreadable`."""
+        found = {}
+        for future in progress(as_completed(self._futures), total=len(self._futures), what="hash files", unit="file"):
+            try:
+                found[self._futures[future]] = future.result()
+            except OSError as error:
+                self.unreadable[self._futures[future]] = error.strerror or "unreadable"
+        self.stop()
+        return found
 
     def stop(self) -> None:
         """Do not begin with further files."""

@@ -4,7 +4,6 @@
 params decide is checked row by row in the other modules.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,16 +43,19 @@ def outputs(state: State, known: Mapping[Path, Fingerprint], looked_at: list[Pat
             if path not in looked_at or (found := dvc_hash(path, known)) == recorded:
                 continue
             yield Fault(str(path), "DVC's hash", found, recorded, str(paths.LOCK))
-            if recorded.endswith(".dir") and (cached := changes.cached(recorded)):
-                were = {entry["relpath"]: entry["md5"] for entry in json.loads(cached)}
+            if were := changes.listing(recorded):
                 yield from _files(path, listing(path, known), were)
             else:
                 yield from changes.rows(path, recorded)
 
 
-def output_paths(state: State) -> list[Path]:
-    """Every output that dvc.yaml names."""
-    return [Path(path) for stage in state.snapshot.pipeline.values() for path in _outs(stage)]
+def seed_table(state: State) -> Iterator[Fault]:
+    """The table of seeds by itself, where DVC's cache has the listing of its folder."""
+    outs = {out["path"]: out["md5"] for entry in state.snapshot.lock.values() for out in entry.get("outs", [])}
+    were = changes.listing(outs.get(str(paths.SEEDS), ""))
+    if (recorded := were.get(paths.SEED_TABLE.name)) and (found := fingerprint(paths.SEED_TABLE).md5) != recorded:
+        yield Fault(str(paths.SEED_TABLE), "md5", found, recorded, f"the listing {paths.SEEDS} of {paths.LOCK}")
+        yield from changes.rows(paths.SEED_TABLE, recorded)
 
 
 def _files(folder: Path, found: dict[str, str], recorded: dict[str, str]) -> Iterator[Fault]:

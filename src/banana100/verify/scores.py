@@ -93,7 +93,8 @@ def _values(state: State, metric: str, path: Path, scores: pd.DataFrame, results
     for index in np.flatnonzero(~np.isfinite(values) | (values != rounded)):
         by = f"the rule of {decimals} decimals" if np.isfinite(values[index]) else "the rule that scores are finite"
         image_id = scores["image_id"].iloc[index]
-        yield Fault(_row(path, metric, image_id), "score", float(values[index]), float(rounded[index]), by)
+        expected = float(rounded[index]) if np.isfinite(values[index]) else "a finite number"
+        yield Fault(_row(path, metric, image_id), "score", float(values[index]), expected, by)
     for image_id in results.loc[results["score"].isna() & results["reason"].fillna("").eq(""), "image_id"]:
         yield Fault(_row(path, metric, image_id), "the reason of the failure", None, "a text", "every failure")
 

@@ -44,7 +44,12 @@ class Simulated:
     def generate(self, request: Request, parent: bytes) -> Answer:
         """Replicate `parent` with a little rot; see `Backend.generate`. A pure function of the request."""
         image = rot(decode(parent), request.id, noise=request.config["noise"], green=request.config["green"])
-        return Answer(image=encode_png(image), model_answered=f"simulated/{MODEL}", finish_reason="STOP")
+        return answer(encode_png(image), request.model)
+
+
+def answer(image: bytes, model: str) -> Answer:
+    """An answer of the simulator: its facts follow from the model alone, as it costs nothing and takes no time."""
+    return Answer(image=image, model_answered=f"simulated/{model}", finish_reason="STOP")
 
 
 def rot(pixels: Pixels, key: str, *, noise: int = 100, green: int = 100) -> Pixels:
