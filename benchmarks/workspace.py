@@ -98,7 +98,7 @@ def _write_lineage(image_bytes: int) -> None:
 
 def _walk(chain: Chain, start: bytes, size: int, random: np.random.Generator) -> Iterator[tuple[Replica, bytes]]:
     parent_id = chain.seed_id
-    record = {name: value for name, value in vars(answer(b"", chain.settings.model)).items() if name != "image"}
+    record = answer(b"", chain.settings.model).record
     for step in range(1, _STEPS + 1):
         image = start + random.bytes(size - len(start))
         request = chain.request(step, parent_id)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pandas as pd
-import pyarrow as pa
 import yaml
 
 from banana100 import paths
 from banana100.errors import UserError
 from banana100.lineage import tables
+from banana100.lineage.columns import SCHEMAS, table_of
 from banana100.lineage.identity import identity
 
 
@@ -41,16 +41,17 @@ class Snapshot:
         self.read = files.read
         self.revision = revision
         self.modified = modified
+        self._tables: dict[Path, pd.DataFrame] = {}
 
     @cached_property
     def params(self) -> dict[str, Any]:
         """What params.yaml holds, unchecked: another revision may know other keys."""
-        return self._yaml(paths.PARAMS)
+        return self._yaml(paths.PARAMS, self.read(paths.PARAMS))
 
     @cached_property
     def pipeline(self) -> dict[str, dict[str, Any]]:
         """The stages of dvc.yaml, by name."""
-        return self._stages(paths.PIPELINE)
+        return self._stages(paths.PIPELINE, self.read(paths.PIPELINE))
 
     @cached_property
     def lock(self) -> dict[str, dict[str, Any]]:
@@ -60,10 +61,10 @@ class Snapshot:
             UserError: it is damaged.
         """
         try:
-            self.read(paths.LOCK)
+            content = self.read(paths.LOCK)
         except UserError:
             return {}
-        stages = self._stages(paths.LOCK)
+        stages = self._stages(paths.LOCK, content)
         for name, entry in stages.items():
             deps, outs = entry.get("deps", []), entry.get("outs", [])
             if not (isinstance(deps, list) and isinstance(outs, list) and isinstance(entry.get("params", {}), dict)):
@@ -72,66 +73,79 @@ class Snapshot:
                 raise UserError(f"{paths.LOCK}: {name} lacks a path or an md5; restore it with `git checkout`.")
         return stages
 
-    @cached_property
+    @property
     def seeds(self) -> pd.DataFrame:
         """The table of candidates for seeds."""
-        return self.table(paths.SEED_TABLE, tables.SEEDS)
+        return self.table(paths.SEED_TABLE)
 
     @cached_property
+    def chosen_seeds(self) -> pd.DataFrame:
+        """The rows of the chosen seeds, in the order of choice."""
+        return self.seeds[self.seeds["chosen"]].sort_values("order")
+
+    @property
     def images(self) -> pd.DataFrame:
         """The table of images."""
-        return self.table(paths.IMAGES_TABLE, tables.IMAGES)
+        return self.table(paths.IMAGES_TABLE)
 
-    @cached_property
+    @property
     def requests(self) -> pd.DataFrame:
         """The table of requests."""
-        return self.table(paths.REQUESTS_TABLE, tables.REQUESTS)
+        return self.table(paths.REQUESTS_TABLE)
 
-    @cached_property
+    @property
     def scorers(self) -> pd.DataFrame:
         """The table of scorers."""
-        return self.table(paths.SCORERS_TABLE, tables.SCORERS)
+        return self.table(paths.SCORERS_TABLE)
 
-    @cached_property
+    @property
     def failures(self) -> pd.DataFrame:
         """The table of images without a score."""
-        return self.table(paths.FAILURES_TABLE, tables.FAILURES)
+        return self.table(paths.FAILURES_TABLE)
 
-    @cached_property
+    @property
     def drift(self) -> pd.DataFrame:
         """The table of full-reference scores."""
-        return self.table(paths.DRIFT_TABLE, tables.DRIFT)
+        return self.table(paths.DRIFT_TABLE)
 
     def scores(self, metric: str) -> pd.DataFrame:
         """The table of one no-reference metric's scores."""
-        return self.table(paths.scores(metric), tables.SCORES)
+        return self.table(paths.scores(metric))
+
+    @cached_property
+    def outs(self) -> dict[str, str]:
+        """DVC's hash of every output that dvc.lock records, by its path."""
+        return {out["path"]: out["md5"] for entry in self.lock.values() for out in entry.get("outs", [])}
 
     def stage_hash(self, stage: str) -> str | None:
         """sha256 of a stage's whole record in dvc.lock: command, dependencies, params, outputs; None without one."""
         return identity(self.lock[stage]) if stage in self.lock else None
 
-    def table(self, path: Path, schema: pa.Schema) -> pd.DataFrame:
-        """A row table; see `tables.read`.
+    def table(self, path: Path) -> pd.DataFrame:
+        """A row table, read once; see `tables.read`.
 
         Raises:
             UserError: it is absent or damaged.
         """
-        return tables.read(path, schema, io.BytesIO(self.read(path)))
+        if path not in self._tables:
+            schema = SCHEMAS[table_of(path) or ""]
+            self._tables[path] = tables.read(path, schema, io.BytesIO(self.read(path)))
+        return self._tables[path]
 
-    def _stages(self, path: Path) -> dict[str, dict[str, Any]]:
-        stages = self._yaml(path).get("stages")
+    def _stages(self, path: Path, content: bytes) -> dict[str, dict[str, Any]]:
+        stages = self._yaml(path, content).get("stages")
         if not isinstance(stages, dict) or not all(isinstance(stage, dict) for stage in stages.values()):
             raise UserError(f"{path}: no block of stages; restore it with `git checkout {path}`.")
         return stages
 
-    def _yaml(self, path: Path) -> dict[str, Any]:
+    def _yaml(self, path: Path, content: bytes) -> dict[str, Any]:
         try:
-            content = yaml.load(self.read(path), Loader=_LOADER)
+            block = yaml.load(content, Loader=_LOADER)
         except (yaml.YAMLError, UnicodeDecodeError, ValueError):
             raise UserError(f"{path}: not YAML; restore it with `git checkout {path}`.") from None
-        if not isinstance(content, dict):
+        if not isinstance(block, dict):
             raise UserError(f"{path}: not a block of keys; restore it with `git checkout {path}`.")
-        return content
+        return block
 
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one reads a dvc.lock in a tenth of the time
@@ -151,11 +165,10 @@ def of_revision(revision: str) -> Snapshot:
     """
     from dvc.api import DVCFileSystem  # noqa: PLC0415  takes half a second, and only this needs it
     from dvc.exceptions import DvcException  # noqa: PLC0415
-    from dvc.scm import SCMError, resolve_rev  # noqa: PLC0415
+    from dvc.scm import SCM, SCMError, resolve_rev  # noqa: PLC0415
 
     try:
-        with_scm = DVCFileSystem(".", subrepos=False)
-        commit = resolve_rev(with_scm.repo.scm, revision)
+        commit = resolve_rev(SCM("."), revision)
         return Snapshot(_Revision(DVCFileSystem(".", rev=commit), revision), commit, False)
     except (SCMError, DvcException) as error:
         raise UserError(f"--revision {revision}: {str(error).splitlines()[0].rstrip('.')}.") from None

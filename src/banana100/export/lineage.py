@@ -18,7 +18,7 @@ from banana100.catalogue.metrics import DRIFT_METRICS
 from banana100.errors import UserError
 from banana100.files import sha256_of
 from banana100.lineage import tables
-from banana100.lineage.columns import SCHEMAS
+from banana100.lineage.columns import SCHEMAS, table_of
 from banana100.snapshot import Snapshot
 
 NAME = "Banana100 lineage"
@@ -71,20 +71,14 @@ class Lineage:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        files = {
-            paths.SEED_TABLE: "seeds",
-            paths.IMAGES_TABLE: "images",
-            paths.REQUESTS_TABLE: "requests",
-            paths.SCORERS_TABLE: "scorers",
-        }
-        self.tables = [self._table(name, path) for path, name in files.items()]
+        files = [paths.SEED_TABLE, paths.IMAGES_TABLE, paths.REQUESTS_TABLE, paths.SCORERS_TABLE]
+        self.tables = [self._table(path) for path in files]
         metrics = [metric for metric in self.rows("scorers")["metric"] if metric not in DRIFT_METRICS]
-        files = {paths.scores(metric): "scores" for metric in metrics}
-        files |= {paths.DRIFT_TABLE: "drift", paths.FAILURES_TABLE: "failures"}
-        self.tables += [self._table(name, path) for path, name in files.items()]
+        files = [*map(paths.scores, metrics), paths.DRIFT_TABLE, paths.FAILURES_TABLE]
+        self.tables += [self._table(path) for path in files]
 
-    def _table(self, name: str, path: Path) -> Table:
-        content = self.snapshot.read(path)
+    def _table(self, path: Path) -> Table:
+        name, content = str(table_of(path)), self.snapshot.read(path)
         return Table(name, path, content, tables.read(path, SCHEMAS[name], io.BytesIO(content)))
 
     def files(self, name: str) -> list[Table]:

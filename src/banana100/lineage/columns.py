@@ -1,10 +1,13 @@
 """What the tables' columns mean, which identify a row, and which point at another table: said once for all formats."""
 
 import re
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from banana100 import paths
 from banana100.lineage import tables
 
 # The tables by name; `scores` lies in one file a metric.
@@ -16,6 +19,15 @@ SCHEMAS: dict[str, pa.Schema] = {
     "scores": tables.SCORES,
     "drift": tables.DRIFT,
     "failures": tables.FAILURES,
+}
+
+_FILES = {
+    paths.SEED_TABLE: "seeds",
+    paths.IMAGES_TABLE: "images",
+    paths.REQUESTS_TABLE: "requests",
+    paths.SCORERS_TABLE: "scorers",
+    paths.DRIFT_TABLE: "drift",
+    paths.FAILURES_TABLE: "failures",
 }
 
 TABLES = {
@@ -130,6 +142,16 @@ _OPTIONAL = {
 _FROM_ONE = {"source_width", "source_height", "bytes", "width", "height", "repeat", "attempts"}
 _FROM_ZERO = {"order", "step", "input_tokens", "output_tokens", "cost_usd", "seconds", "decimals"}
 _DIGEST = re.compile(r"(image|parent|request|reference|scorer)_id|source_sha256")
+
+
+def table_of(path: Path) -> str | None:
+    """The name of the row table that a file holds; None for any other file."""
+    return _FILES.get(path) or ("scores" if path.parent == paths.SCORES else None)
+
+
+def table_files(metrics: Iterable[str]) -> list[Path]:
+    """The files of all row tables, given the no-reference metrics that are scored."""
+    return [*_FILES, *map(paths.scores, metrics)]
 
 
 def description(table: str, column: str) -> str:

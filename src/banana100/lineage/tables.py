@@ -56,6 +56,9 @@ IMAGES = pa.schema(
     }
 )
 
+# The columns that name a chain.
+CHAIN = ["campaign", "seed", "repeat"]
+
 # One row a request that was answered. `asked_at` and `seconds` are null where the backend is deterministic.
 REQUESTS = pa.schema(
     {

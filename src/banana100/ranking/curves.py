@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-CHAIN = ["campaign", "seed", "repeat"]
+from banana100.lineage.tables import CHAIN
 
 
 @dataclass(frozen=True)

@@ -119,11 +119,10 @@ class AnswerStore:
         if kept:
             self._note("stored again", request)
             return kept
-        record = {key: value for key, value in asdict(answer).items() if key != "image"}
-        content = {"request": asdict(request), "image_id": image_id, "answer": record}
+        content = {"request": asdict(request), "image_id": image_id, "answer": answer.record}
         self._write(self._answer_path(request.id), json.dumps(content, ensure_ascii=False, indent=1).encode())
         self._note("stored", request)
-        return StoredAnswer(image_id, record)
+        return StoredAnswer(image_id, answer.record)
 
     def holds(self, request: Request) -> bool:
         """Whether both the answer to `request` and its image are there."""

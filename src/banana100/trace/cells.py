@@ -9,8 +9,9 @@ import pandas as pd
 from banana100 import paths
 from banana100.errors import UserError
 from banana100.lineage import tables
+from banana100.lineage.tables import CHAIN
 from banana100.snapshot import Snapshot
-from banana100.trace.ways import CHAIN, Node, decided_by
+from banana100.trace.ways import Node, decided_by
 
 # Which chains a cell is about, given the metric's rows of the table of chains; the others rest on all judged chains.
 _ABOUT = {

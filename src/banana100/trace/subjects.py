@@ -28,20 +28,18 @@ def ways_of(snapshot: Snapshot, what: str) -> list[Node]:
         UserError: it names nothing, or the digits of several things, which are then listed.
     """
     prefix, _, rest = what.partition(":")
-    if re.fullmatch(_DIGITS, what.lower()):
-        what = what.lower()
     if prefix == "ranking" and rest:
         return [cells.of_cell(snapshot, rest)]
     if prefix in EVERY_METRIC and rest:
         return [ways.of_score(snapshot, prefix, image) for image in _images(snapshot, rest)]
     path = _relative(what)
-    if path.parts[:2] == paths.SEEDS.parts and not (seeds := _seeds(snapshot, "path", path.as_posix())).empty:
+    if path.is_relative_to(paths.SEEDS) and not (seeds := _seeds_at(snapshot, path)).empty:
         return [ways.of_seed(snapshot, seed) for seed in seeds["seed"]]
     images = _at_path(snapshot, path)
     if not images.empty:
         return [ways.of_image(snapshot, image) for _, image in images.iterrows()]
-    if re.fullmatch(_DIGITS, what):
-        return _by_digits(snapshot, what)
+    if digits := _digits(what):
+        return _by_digits(snapshot, digits)
     if way := ways.of_output(snapshot, path):
         return [way]
     raise UserError(f"{what}: nothing of that name in the tables or in {paths.LOCK}; allowed: {_FORMS}.")
@@ -50,12 +48,11 @@ def ways_of(snapshot: Snapshot, what: str) -> list[Node]:
 def _images(snapshot: Snapshot, what: str) -> list[pd.Series]:
     """The rows of an image named by its path, its preview's or its seed's path, or the first digits of its sha256."""
     found = _at_path(snapshot, _relative(what))
-    if found.empty and not (seeds := _seeds(snapshot, "path", _relative(what).as_posix())).empty:
+    if found.empty and not (seeds := _seeds_at(snapshot, _relative(what))).empty:
         what = seeds["image_id"].iloc[0]
-    if found.empty and re.fullmatch(_DIGITS, what.lower()):
-        what = what.lower()
-        found = snapshot.images[snapshot.images["image_id"].str.startswith(what)]
-        _refuse_several(what, {row.image_id: f"image {row.path}" for row in found.itertuples()})
+    if found.empty and (digits := _digits(what)):
+        found = snapshot.images[snapshot.images["image_id"].str.startswith(digits)]
+        _refuse_several(digits, {row.image_id: f"image {row.path}" for row in found.itertuples()})
         if (found["step"] == 0).all():
             found = found.iloc[:1]  # one seed in several chains
     if found.empty:
@@ -66,14 +63,14 @@ def _images(snapshot: Snapshot, what: str) -> list[pd.Series]:
 
 
 def _by_digits(snapshot: Snapshot, digits: str) -> list[Node]:
-    images, seeds, scorers = snapshot.images, snapshot.seeds, _scorers(snapshot)
+    images, seeds, scorers = snapshot.images, snapshot.chosen_seeds, _scorers(snapshot)
     of_image = images[images["image_id"].str.startswith(digits)]
     of_request = images[images["request_id"].str.startswith(digits).fillna(False)]
     of_scorer = scorers[scorers["scorer_id"].str.startswith(digits)]
     known = {row.image_id: f"image {row.path}" for row in of_image.itertuples()}
     known |= {row.request_id: f"request of {row.path}" for row in of_request.itertuples()}
-    chosen = seeds[seeds["chosen"] & seeds["image_id"].str.startswith(digits).fillna(False)]
-    known |= {row.image_id: f"seed {row.path}" for row in chosen.itertuples()}
+    of_seed = seeds[seeds["image_id"].str.startswith(digits).fillna(False)]
+    known |= {row.image_id: f"seed {row.path}" for row in of_seed.itertuples()}
     known |= {row.scorer_id: f"scorer {row.metric}" for row in of_scorer.itertuples()}
     if not known:
         raise UserError(f"{digits}: no image, request or scorer has a sha256 that begins so; allowed: {_FORMS}.")
@@ -82,7 +79,7 @@ def _by_digits(snapshot: Snapshot, digits: str) -> list[Node]:
         return [ways.of_scorer(snapshot, of_scorer["scorer_id"].iloc[0])]
     found = pd.concat([of_image, of_request])
     if (found["step"] == 0).all():
-        names = [*chosen["seed"], *found["seed"]][:1] if chosen.empty else chosen["seed"]
+        names = found["seed"].iloc[:1] if of_seed.empty else of_seed["seed"]
         return [ways.of_seed(snapshot, seed) for seed in names]
     return [ways.of_image(snapshot, image) for _, image in found.iterrows()]
 
@@ -101,8 +98,8 @@ def _scorers(snapshot: Snapshot) -> pd.DataFrame:
         return pd.DataFrame({"scorer_id": pd.Series(dtype="str"), "metric": pd.Series(dtype="str")})
 
 
-def _seeds(snapshot: Snapshot, column: str, value: str) -> pd.DataFrame:
-    return snapshot.seeds[snapshot.seeds["chosen"] & (snapshot.seeds[column] == value)]
+def _seeds_at(snapshot: Snapshot, path: Path) -> pd.DataFrame:
+    return snapshot.chosen_seeds[snapshot.chosen_seeds["path"] == path.as_posix()]
 
 
 def _at_path(snapshot: Snapshot, path: Path) -> pd.DataFrame:
@@ -111,6 +108,11 @@ def _at_path(snapshot: Snapshot, path: Path) -> pd.DataFrame:
         stem = (paths.REPLICAS / path.relative_to(paths.PREVIEWS)).with_suffix("").as_posix()
         return images[images["path"].str.rpartition(".")[0] == stem]
     return images[images["path"] == path.as_posix()]
+
+
+def _digits(what: str) -> str | None:
+    """The first digits of a sha256, as the tables have them; None for any other text."""
+    return what.lower() if re.fullmatch(_DIGITS, what.lower()) else None
 
 
 def _relative(what: str) -> Path:

@@ -13,11 +13,10 @@ from banana100 import paths
 from banana100.catalogue.metrics import DRIFT_METRICS
 from banana100.errors import UserError
 from banana100.lineage import tables
+from banana100.lineage.tables import CHAIN
 from banana100.snapshot import Snapshot
 
 Node = dict[str, Any]
-
-CHAIN = ["campaign", "seed", "repeat"]
 
 
 def of_seed(snapshot: Snapshot, seed: str) -> Node:
@@ -104,14 +103,13 @@ def decided_by(snapshot: Snapshot, stage: str, output: Path, keys: Node | None =
         into params.yaml. Where dvc.lock has no record of the stage the params are those of params.yaml now.
     """
     entry = snapshot.lock.get(stage, {})
-    found = next((out for out in entry.get("outs", []) if out["path"] == output.as_posix()), {})
     recorded = entry.get("params", {}).get(paths.PARAMS.name)
     params = snapshot.params if recorded is None else _nested(recorded)
     return {
         "stage": stage,
         "stage_hash": snapshot.stage_hash(stage),
         "output": output.as_posix(),
-        "output_md5": found.get("md5"),
+        "output_md5": snapshot.outs.get(output.as_posix()),
         "params": params if keys is None else _only(params, keys),
     }
 
@@ -125,7 +123,7 @@ def _scoring(snapshot: Snapshot) -> Node:
 
 
 def _seed(snapshot: Snapshot, seed: str) -> Node:
-    found = snapshot.seeds[snapshot.seeds["chosen"] & (snapshot.seeds["seed"] == seed)]
+    found = snapshot.chosen_seeds[snapshot.chosen_seeds["seed"] == seed]
     if found.empty:
         raise UserError(f"{paths.SEED_TABLE}: no row for the seed {seed}; run `banana100 verify`.")
     row = tables.records(found)[0]

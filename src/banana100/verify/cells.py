@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from banana100 import paths
-from banana100.lineage.columns import constraints
+from banana100.lineage.columns import constraints, table_files, table_of
 from banana100.verify.faults import Fault, State
 
 _BY = "the rule for its column"
@@ -14,20 +13,9 @@ _BY = "the rule for its column"
 
 def check(state: State) -> Iterator[Fault]:
     """All cells; tables that cannot be read are told by the checks that need them."""
-    snapshot = state.snapshot
-    files = {
-        paths.SEED_TABLE: ("seeds", lambda: snapshot.seeds),
-        paths.IMAGES_TABLE: ("images", lambda: snapshot.images),
-        paths.REQUESTS_TABLE: ("requests", lambda: snapshot.requests),
-        paths.SCORERS_TABLE: ("scorers", lambda: snapshot.scorers),
-        paths.DRIFT_TABLE: ("drift", lambda: snapshot.drift),
-        paths.FAILURES_TABLE: ("failures", lambda: snapshot.failures),
-    }
-    for metric in state.params.scored_metrics():
-        files[paths.scores(metric)] = ("scores", lambda metric=metric: snapshot.scores(metric))
-    for path, (name, rows) in files.items():
+    for path in table_files(state.params.scored_metrics()):
         if path.is_file():
-            yield from _cells(path, name, rows())
+            yield from _cells(path, str(table_of(path)), state.snapshot.table(path))
 
 
 def _cells(path: Path, name: str, rows: pd.DataFrame) -> Iterator[Fault]:

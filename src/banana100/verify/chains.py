@@ -8,11 +8,12 @@ import pandas as pd
 
 from banana100 import paths
 from banana100.lineage.identity import canonical_json
+from banana100.lineage.tables import CHAIN
 from banana100.replication.backends.simulated import answer
 from banana100.replication.chains import plan
 from banana100.verify.faults import Fault, State, differing
 
-POSITION = ["campaign", "seed", "repeat", "step"]
+POSITION = [*CHAIN, "step"]
 _ASKED = ["backend", "model", "prompt", "config", "parent_id", "seed", "repeat", "step"]
 
 
@@ -31,14 +32,13 @@ def check(state: State) -> Iterator[Fault]:
         where = f"{paths.IMAGES_TABLE} {campaign} {seed} r{repeat} step {step}"
         yield Fault(where, "the row", "absent", "there", by)
     known = joined[joined["_merge"] == "both"].reset_index(drop=True)
-    yield from _links(state, known)
+    yield from _links(known)
     yield from _requests(state, known)
 
 
 def _planned(state: State) -> pd.DataFrame:
-    """One row a planned position: its chain and its stem, the path without extension."""
-    seeds = state.snapshot.seeds
-    chosen = seeds[seeds["chosen"]].sort_values("order")
+    """One row a planned position, with its chain."""
+    chosen = state.snapshot.chosen_seeds
     chains = plan(state.params.active_campaigns(), dict(zip(chosen["seed"], chosen["image_id"], strict=True)))
     rows = [
         (chain.campaign, chain.seed, chain.repeat, step, chain)
@@ -55,7 +55,7 @@ def _twice(images: pd.DataFrame) -> Iterator[Fault]:
         yield Fault(f"{paths.IMAGES_TABLE} {path}", "its path", "taken twice", "once", "every file")
 
 
-def _links(state: State, images: pd.DataFrame) -> Iterator[Fault]:
+def _links(images: pd.DataFrame) -> Iterator[Fault]:
     where = f"{paths.IMAGES_TABLE} " + images["path"]
     images["place"] = [
         paths.replica(c, s, r, k, Path(path).suffix[1:]).as_posix()
@@ -64,7 +64,7 @@ def _links(state: State, images: pd.DataFrame) -> Iterator[Fault]:
     yield from differing(images, where, "path", "place", "its position in the chain")
     images = images.sort_values(POSITION)
     where = where[images.index]
-    before = images.groupby(POSITION[:3])["image_id"].shift()
+    before = images.groupby(CHAIN)["image_id"].shift()
     images["before"] = before.where(images["step"] > 0, None)
     yield from differing(images, where, "parent_id", "before", "the step before it")
     starts = images["step"] == 0
@@ -112,10 +112,9 @@ def _simulated(asked: pd.DataFrame) -> Iterator[Fault]:
     asked = asked[asked["backend"] == "simulated"]
     where = f"{paths.REQUESTS_TABLE} " + asked["request_id"]
     for model, of_model in asked.groupby("model"):
-        for name, value in vars(answer(b"", str(model))).items():
-            if name != "image":
-                pair = of_model[[name]].assign(expected=value)
-                yield from differing(pair, where[of_model.index], name, "expected", "the simulator")
+        for name, value in answer(b"", str(model)).record.items():
+            pair = of_model[[name]].assign(expected=value)
+            yield from differing(pair, where[of_model.index], name, "expected", "the simulator")
 
 
 def _expected(chain: Any, step: int, parent_id: Any) -> dict[str, Any]:

@@ -5,37 +5,36 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
-import pyarrow as pa
 from dvc.config import Config
 
-from banana100 import paths
 from banana100.errors import UserError
 from banana100.lineage import tables
+from banana100.lineage.columns import SCHEMAS, table_of
 from banana100.verify.faults import Fault, table_faults
 
-_TABLES: dict[Path, tuple[pa.Schema, list[str]]] = {
-    paths.SEED_TABLE: (tables.SEEDS, ["seed"]),
-    paths.IMAGES_TABLE: (tables.IMAGES, ["path"]),
-    paths.REQUESTS_TABLE: (tables.REQUESTS, ["request_id"]),
-    paths.SCORERS_TABLE: (tables.SCORERS, ["metric"]),
-    paths.DRIFT_TABLE: (tables.DRIFT, ["image_id", "reference_id", "metric"]),
-    paths.FAILURES_TABLE: (tables.FAILURES, ["image_id", "reference_id", "metric"]),
+# What a row is called by: a damaged table may have lost its keys proper.
+_NAMED_BY = {
+    "seeds": ["seed"],
+    "images": ["path"],
+    "requests": ["request_id"],
+    "scorers": ["metric"],
+    "scores": ["image_id"],
+    "drift": ["image_id", "reference_id", "metric"],
+    "failures": ["image_id", "reference_id", "metric"],
 }
 
 
 def rows(path: Path, recorded: str) -> Iterator[Fault]:
     """The rows in which a row table differs from the version with DVC's hash `recorded`; none for other files."""
-    schema, key = _TABLES.get(path, (tables.SCORES, ["image_id"]) if path.parent == paths.SCORES else (None, []))
-    before = cached(recorded) if schema else None
-    if before is None:
+    name = table_of(path)
+    if name is None or (before := cached(recorded)) is None:
         return
     try:
-        found = tables.read(path, schema)
-        was: pd.DataFrame = tables.read(path, schema, io.BytesIO(before))
+        found = tables.read(path, SCHEMAS[name])
+        was = tables.read(path, SCHEMAS[name], io.BytesIO(before))
     except UserError:
         return  # told by the check of that table; or the recorded one has other columns
-    yield from table_faults(str(path), found, was, key, "the recorded version")
+    yield from table_faults(str(path), found, was, _NAMED_BY[name], "the recorded version")
 
 
 def listing(recorded: str) -> dict[str, str]:

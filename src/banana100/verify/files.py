@@ -6,14 +6,14 @@ from pathlib import Path
 import pandas as pd
 
 from banana100 import paths
+from banana100.lineage.columns import table_files
 from banana100.verify.faults import Fault, State
 from banana100.verify.fingerprints import Fingerprint, files_below
 
 
 def images(state: State, known: Mapping[Path, Fingerprint]) -> Iterator[Fault]:
     """Digest, size and header of every seed and replica, every preview that params.yaml asks for, and no other file."""
-    table, seeds = state.snapshot.images, state.snapshot.seeds
-    chosen = seeds[seeds["chosen"]]
+    table, chosen = state.snapshot.images, state.snapshot.chosen_seeds
     state.counted["image files"] += len(table) + len(chosen)
     for path, image_id in chosen[["path", "image_id"]].itertuples(index=False):
         yield from _content(paths.SEED_TABLE, known.get(Path(path)), path, image_id)
@@ -23,35 +23,32 @@ def images(state: State, known: Mapping[Path, Fingerprint]) -> Iterator[Fault]:
         if found and found.sha256 == row.image_id:
             yield from _facts(row, found)
     previews = {
-        paths.preview(row.campaign, row.seed, row.repeat, row.step)
+        paths.preview(row.campaign, row.seed, row.repeat, row.step): max(row.width, row.height)
         for row in table[table["step"].isin(state.params.previews.steps)].itertuples()
     }
-    yield from _previews(state, known)
-    for path in sorted(previews - known.keys()):
-        yield Fault(str(path), "the file", "absent", "there", f"previews.steps in {paths.PARAMS}")
-    wanted = {Path(path) for path in [*table["path"], *chosen["path"]]} | previews | {paths.SEED_TABLE}
+    yield from _previews(previews, state.params.previews.side, known)
+    wanted = {Path(path) for path in [*table["path"], *chosen["path"]]} | previews.keys() | {paths.SEED_TABLE}
     for path in sorted(known.keys() - wanted):
         if any(path.is_relative_to(folder) for folder in (paths.SEEDS, paths.REPLICAS, paths.PREVIEWS)):
             yield Fault(str(path), "the file", "there", "absent", "every table")
 
 
-def _previews(state: State, known: Mapping[Path, Fingerprint]) -> Iterator[Fault]:
-    """The size of every preview; its content is what dvc.lock records."""
-    table, side = state.snapshot.images, state.params.previews.side
-    for row in table[table["step"].isin(state.params.previews.steps)].itertuples():
-        path = paths.preview(row.campaign, row.seed, row.repeat, row.step)
-        if path in known:
-            header, expected = known[path].header, min(side, max(row.width, row.height))
-            found = max(header.width, header.height) if header else "none, as it is no image"
-            if found != expected:
-                yield Fault(str(path), "its longer side", found, expected, f"previews.side in {paths.PARAMS}")
+def _previews(wanted: Mapping[Path, int], side: int, known: Mapping[Path, Fingerprint]) -> Iterator[Fault]:
+    """Every preview and its size, given its image's longer side; its content is what dvc.lock records."""
+    for path, of_image in sorted(wanted.items()):
+        if path not in known:
+            yield Fault(str(path), "the file", "absent", "there", f"previews.steps in {paths.PARAMS}")
+            continue
+        header, expected = known[path].header, min(side, of_image)
+        found = max(header.width, header.height) if header else "none, as it is no image"
+        if found != expected:
+            yield Fault(str(path), "its longer side", found, expected, f"previews.side in {paths.PARAMS}")
 
 
 def of_tables(state: State) -> Iterator[Fault]:
     """No file beside the tables of lineage and scores."""
-    wanted = {paths.IMAGES_TABLE, paths.REQUESTS_TABLE, paths.SCORERS_TABLE, paths.FAILURES_TABLE, paths.DRIFT_TABLE}
-    wanted |= {paths.scores(metric) for metric in state.params.scored_metrics()}
-    for path in sorted({*files_below(paths.LINEAGE), *files_below(paths.SCORES)} - wanted):
+    wanted = table_files(state.params.scored_metrics())
+    for path in sorted({*files_below(paths.LINEAGE), *files_below(paths.SCORES)}.difference(wanted)):
         yield Fault(str(path), "the file", "there", "absent", f"{paths.PARAMS}")
 
 

@@ -21,12 +21,14 @@ def check(state: State) -> Iterator[Fault]:
         if name not in lock or name not in stages:
             there = name in lock
             yield Fault(f"{paths.LOCK} {name}", "the stage", _there(there), _there(not there), str(paths.PIPELINE))
-    made = {out["path"]: out["md5"] for entry in lock.values() for out in entry.get("outs", [])}
+    made = state.snapshot.outs
+    deps = {dep["path"] for entry in lock.values() for dep in entry.get("deps", [])} - made.keys()
+    here = {dep: _hash_of(Path(dep)) for dep in deps}
     for name in [name for name in stages if name in lock]:
         state.counted["stages"] += 1
         yield from _names(name, stages[name], lock[name])
         yield from _params(name, lock[name], state.snapshot.params)
-        yield from _dependencies(name, lock[name], made)
+        yield from _dependencies(name, lock[name], made, here)
 
 
 def outputs(state: State, known: Mapping[Path, Fingerprint], looked_at: list[Path]) -> Iterator[Fault]:
@@ -37,22 +39,20 @@ def outputs(state: State, known: Mapping[Path, Fingerprint], looked_at: list[Pat
         known: fingerprints of all files of `looked_at`.
         looked_at: the outputs to check.
     """
-    for entry in state.snapshot.lock.values():
-        for out in entry.get("outs", []):
-            path, recorded = Path(out["path"]), out["md5"]
-            if path not in looked_at or (found := dvc_hash(path, known)) == recorded:
-                continue
-            yield Fault(str(path), "DVC's hash", found, recorded, str(paths.LOCK))
-            if were := changes.listing(recorded):
-                yield from _files(path, listing(path, known), were)
-            else:
-                yield from changes.rows(path, recorded)
+    for name, recorded in state.snapshot.outs.items():
+        path = Path(name)
+        if path not in looked_at or (found := dvc_hash(path, known)) == recorded:
+            continue
+        yield Fault(name, "DVC's hash", found, recorded, str(paths.LOCK))
+        if were := changes.listing(recorded):
+            yield from _files(path, listing(path, known), were)
+        else:
+            yield from changes.rows(path, recorded)
 
 
 def seed_table(state: State) -> Iterator[Fault]:
     """The table of seeds by itself, where DVC's cache has the listing of its folder."""
-    outs = {out["path"]: out["md5"] for entry in state.snapshot.lock.values() for out in entry.get("outs", [])}
-    were = changes.listing(outs.get(str(paths.SEEDS), ""))
+    were = changes.listing(state.snapshot.outs.get(str(paths.SEEDS), ""))
     if (recorded := were.get(paths.SEED_TABLE.name)) and (found := fingerprint(paths.SEED_TABLE).md5) != recorded:
         yield Fault(str(paths.SEED_TABLE), "md5", found, recorded, f"the listing {paths.SEEDS} of {paths.LOCK}")
         yield from changes.rows(paths.SEED_TABLE, recorded)
@@ -97,12 +97,17 @@ def _params(name: str, entry: dict[str, Any], params: dict[str, Any]) -> Iterato
             yield Fault(f"{paths.LOCK} {name}", key, recorded, now, str(paths.PARAMS))
 
 
-def _dependencies(name: str, entry: dict[str, Any], made: dict[str, str]) -> Iterator[Fault]:
+def _dependencies(
+    name: str, entry: dict[str, Any], made: Mapping[str, str], here: Mapping[str, str | None]
+) -> Iterator[Fault]:
+    """Dependencies against the outputs that dvc.lock records, and against the other files as they are here."""
     for dep in entry.get("deps", []):
-        path = Path(dep["path"])
-        if dep["path"] in made:
-            now, by = made[dep["path"]], f"the output of its stage in {paths.LOCK}"
-        else:
-            now, by = dvc_hash(path, {file: fingerprint(file) for file in files_below(path)}), "the working tree"
+        path = dep["path"]
+        by = f"the output of its stage in {paths.LOCK}" if path in made else "the working tree"
+        now = made[path] if path in made else here[path]
         if now != dep["md5"]:
             yield Fault(f"{paths.LOCK} {name}", f"the hash of its dependency {path}", dep["md5"], now, by)
+
+
+def _hash_of(path: Path) -> str | None:
+    return dvc_hash(path, {file: fingerprint(file) for file in files_below(path)})

@@ -57,10 +57,9 @@ def _scorers(state: State) -> Iterator[Fault]:
 
 def _drift(images: pd.DataFrame) -> pd.DataFrame:
     """Every image after step 0 with its chain's step 0."""
-    chain = ["campaign", "seed", "repeat"]
-    starts = images.loc[images["step"] == 0, [*chain, "image_id"]].rename(columns={"image_id": "reference_id"})
-    replicas = images.loc[images["step"] > 0, [*chain, "image_id"]]
-    return replicas.merge(starts, on=chain)[["image_id", "reference_id"]].drop_duplicates()
+    starts = images.loc[images["step"] == 0, [*tables.CHAIN, "image_id"]].rename(columns={"image_id": "reference_id"})
+    replicas = images.loc[images["step"] > 0, [*tables.CHAIN, "image_id"]]
+    return replicas.merge(starts, on=tables.CHAIN)[["image_id", "reference_id"]].drop_duplicates()
 
 
 def _metric(state: State, metric: str, path: Path, scores: pd.DataFrame, wanted: pd.DataFrame) -> Iterator[Fault]:

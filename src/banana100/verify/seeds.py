@@ -12,8 +12,7 @@ from banana100.verify.faults import Fault, State, differing, table_faults
 
 def check(state: State) -> Iterator[Fault]:
     """Number, order and places of the chosen seeds."""
-    chosen = state.snapshot.seeds
-    chosen = chosen[chosen["chosen"]].sort_values("order").reset_index(drop=True)
+    chosen = state.snapshot.chosen_seeds.reset_index(drop=True)
     state.counted["seeds"] += len(chosen)
     where = f"{paths.SEED_TABLE} seed " + chosen["seed"]
     if len(chosen) != state.params.seeds.count:

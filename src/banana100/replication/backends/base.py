@@ -1,7 +1,7 @@
 """What a generator takes and gives."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from banana100.lineage.identity import Request
 from banana100.params import Campaign
@@ -33,6 +33,11 @@ class Answer:
     cost_usd: float = 0.0
     asked_at: str | None = None
     seconds: float | None = None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """All but the image, JSON values only."""
+        return {name: value for name, value in vars(self).items() if name != "image"}
 
 
 class Backend(Protocol):
