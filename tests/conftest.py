@@ -52,6 +52,7 @@ def small_params(default_params: dict[str, Any]) -> dict[str, Any]:
     content["seeds"] |= {"size": 96, "count": 2}
     content["seeds"]["sources"] = [{"kind": "bundled", "names": ["astronaut", "coffee", "rocket"]}]
     content["campaigns"] = {"simulated-replica": content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 3}}
+    content["campaign_sets"] = {}
     content["previews"] = {"steps": [0, 1, 3], "side": 32}
     content["ranking"] |= {"probe_steps": [2, 3], "min_drift": {}}
     return content
@@ -141,6 +142,7 @@ def small_clone(new_clone: Callable[[str], Clone], default_params: dict[str, Any
     content["seeds"] |= {"size": 128, "count": 2}
     campaign = content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 20}
     content["campaigns"] = {"simulated-replica": campaign}
+    content["campaign_sets"] = {}
     clone.set_params(content)
     clone("dvc", "repro")
     clone("git", "commit", "-qam", "run")
@@ -157,6 +159,7 @@ def tiny_clone(new_clone: Callable[[str], Clone], default_params: dict[str, Any]
     content["seeds"]["sources"] = [{"kind": "bundled", "names": ["astronaut", "coffee", "rocket"]}]
     campaign = content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 3}
     content["campaigns"] = {"simulated-replica": campaign}
+    content["campaign_sets"] = {}
     content["previews"] = {"steps": [0, 3], "side": 32}
     content["scoring"] |= {"metrics": ["entropy", "niqe"], "drift": ["psnr"]}
     content["ranking"] |= {"metrics": ["entropy", "niqe"], "probe_steps": [2, 3], "min_drift": {}, "bootstrap": 100}

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from banana100.files import sha256_of
+from banana100.generators.store import AnswerStore
 from banana100.images import decode
-from banana100.replication.store import AnswerStore
 from banana100.scoring.store import ScoreStore
 
 KILLS = 20  # half of them in replicate, half in score
@@ -103,8 +103,8 @@ def test_a_storm_of_kills_ends_with_the_same_outputs(undisturbed: Any, stage: st
 
 def test_a_kill_between_answer_and_journal_loses_only_the_note(store: Path) -> None:
     """The journal is for people; what is stored is decided by the answers alone."""
+    from banana100.generators.base import Answer
     from banana100.lineage.identity import Request
-    from banana100.replication.backends.base import Answer
 
     request = Request("simulated", "rot-1", "copy", {}, "00", "a", 1, 1)
     answers = AnswerStore(store)

@@ -43,7 +43,7 @@ MISTAKES = [
     ("seeds.size", 32, ["seeds.size", "32", "96 to 4096"]),
     ("seeds.sources", [], ["seeds.sources", "[]", "non-empty list"]),
     ("seeds.sources.0.names", ["mona_lisa"], ["seeds.sources.0.names", '"mona_lisa"', "astronaut"]),
-    ("seeds.sources.0.kind", "web", ["seeds.sources.0.kind", '"web"', "bundled or directory"]),
+    ("seeds.sources.0.kind", "web", ["seeds.sources.0.kind", '"web"', "bundled, directory or gemini"]),
     ("seeds.sources.0", {"kind": "directory", "path": "/etc", "licence": "x"}, [".path", "/etc", "data/own_seeds"]),
     (
         "seeds.sources.0",

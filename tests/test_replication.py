@@ -19,12 +19,12 @@ from banana100 import files, images, paths
 from banana100.cli import main
 from banana100.errors import UserError
 from banana100.files import sha256_of
+from banana100.generators import BACKENDS
+from banana100.generators.base import Answer
+from banana100.generators.store import AnswerStore
 from banana100.lineage import tables
 from banana100.lineage.identity import Request, canonical_json
 from banana100.params import Campaign
-from banana100.replication.backends import BACKENDS
-from banana100.replication.backends.base import Answer
-from banana100.replication.store import AnswerStore
 
 CHAINS, STEPS = 4, 3  # of the small project
 

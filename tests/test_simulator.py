@@ -11,11 +11,11 @@ from hypothesis.extra.numpy import arrays
 from skimage.metrics import peak_signal_noise_ratio as psnr
 
 from banana100.errors import UserError
+from banana100.generators import backend_for
+from banana100.generators.simulated import rot
 from banana100.images import encode_png
 from banana100.lineage.identity import Request
 from banana100.params import Campaign, SimulatedConfig
-from banana100.replication.backends import backend_for
-from banana100.replication.backends.simulated import rot
 
 STEPS = 20
 

@@ -29,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        The exit code: 0; 1 if `verify` finds a fault; 2 for a user's mistake, told in one sentence on stderr.
+        The exit code: 0; 1 if `verify` finds a fault or not all could be done; 2 for a user's mistake, told in one
+        sentence on stderr; 3 where a budget does not allow it.
     """
     asked = _parser().parse_args(arguments)
     command = asked.command
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except UserError as error:
         print(f"banana100 {command}: {error}", file=sys.stderr)
-        return 2
+        return error.exit_code
     except BrokenPipeError:  # as in `banana100 metrics | head`: the reader has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

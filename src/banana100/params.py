@@ -2,6 +2,7 @@
 
 import json
 import math
+import types
 import typing
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,17 +25,59 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class SimulatedConfig(_Strict):
+    """Strengths of the simulator's two kinds of rot, in percent of the default look."""
+
+    noise: int = Field(100, ge=0, le=400, description="a whole number of percent from 0 to 400")
+    green: int = Field(100, ge=0, le=400, description="a whole number of percent from 0 to 400")
+
+
+AspectRatio = Literal["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"]
+ImageSize = Literal["512", "1K", "2K", "4K"]
+
+
+class GeminiConfig(_Strict):
+    """Generation settings of Google's image models. What is left out is not sent: the model's own default holds."""
+
+    aspect_ratio: AspectRatio | None = Field(
+        None, description=f"one of {', '.join(typing.get_args(AspectRatio))}, in quotes"
+    )
+    image_size: ImageSize | None = Field(None, description=f"one of {', '.join(typing.get_args(ImageSize))}, in quotes")
+    response_modalities: list[Literal["TEXT", "IMAGE"]] | None = Field(
+        None, min_length=1, description="a list of TEXT and IMAGE"
+    )
+    seed: int | None = Field(None, ge=0, lt=2**31, description="a whole number from 0 to 2147483647")
+    temperature: float | None = Field(None, ge=0, le=2, description="a number from 0 to 2")
+    thinking_level: Literal["minimal", "low", "medium", "high"] | None = Field(
+        None, description="minimal, low, medium or high"
+    )
+    reasoning: bool = Field(True, description="true or false: ask for the summary of the model's reasoning")
+    history: int = Field(
+        0, ge=0, le=13, description="a whole number from 0 to 13: earlier turns of the conversation that are sent along"
+    )
+
+
 class Source(_Strict):
     """Where candidates for seeds come from."""
 
-    kind: Literal["bundled", "directory"] = Field(description="bundled or directory")
+    kind: Literal["bundled", "directory", "gemini"] = Field(description="bundled, directory or gemini")
     names: list[str] = Field(default=[], description=f"with kind bundled: a non-empty list of {', '.join(BUNDLED)}")
     path: str = Field(
         default="",
         description=f"with kind directory: {paths.OWN_SEEDS} or a folder below it, which DVC watches",
     )
     licence: str = Field(
-        default="", description="with kind directory: a text, the terms these images may be used under"
+        default="", description="with kind directory or gemini: a text, the terms these images may be used under"
+    )
+    model: str = Field(default="", description="with kind gemini: the name of a model that prices.models holds")
+    prompts: dict[str, Annotated[str, StringConstraints(min_length=1)]] = Field(
+        default={}, description="with kind gemini: a block of texts, each under the name of the seed to make of it"
+    )
+    config: GeminiConfig | None = Field(
+        default=None, description=f"with kind gemini: generation settings: {', '.join(GeminiConfig.model_fields)}"
+    )
+    budget_usd: float | None = Field(
+        default=None, ge=0, description="with kind gemini: a number of US dollars that the images may cost in all"
     )
 
 
@@ -43,25 +86,20 @@ class SeedParams(_Strict):
 
     size: int = Field(ge=96, le=4096, description="a whole number of pixels from 96 to 4096")
     count: int = Field(ge=1, description="a whole number of at least 1")
-    sources: list[Source] = Field(min_length=1, description="a non-empty list of sources")
-
-
-class SimulatedConfig(_Strict):
-    """Strengths of the simulator's two kinds of rot, in percent of the default look."""
-
-    noise: int = Field(100, ge=0, le=400, description="a whole number of percent from 0 to 400")
-    green: int = Field(100, ge=0, le=400, description="a whole number of percent from 0 to 400")
+    sources: Annotated[list[Source], Field(min_length=1)] | str = Field(
+        description="a non-empty list of sources, or the name of a set in seed_sets"
+    )
 
 
 class Campaign(_Strict):
-    """One entry of `campaigns:`: everything that decides the images of its chains."""
+    """One entry of `campaigns:`: everything that decides the images of its chains. A subclass for each backend."""
 
-    backend: Literal["simulated"] = Field(description="simulated")
+    backend: str = Field(description="simulated or gemini")
     model: str = Field(min_length=1, description="the name of a model")
     prompts: list[Annotated[str, StringConstraints(min_length=1)]] = Field(
         min_length=1, description="a non-empty list of texts; step k is asked with the k-th, then from the start again"
     )
-    config: SimulatedConfig = Field(description="the generation settings of the backend: noise, green")
+    config: SimulatedConfig | GeminiConfig
     seeds: Literal["all"] | list[str] = Field(description="all, or a non-empty list of names of chosen seeds")
     repeats: int = Field(ge=1, le=999, description="a whole number from 1 to 999")
     steps: int = Field(ge=1, le=999, description="a whole number from 1 to 999")
@@ -69,6 +107,59 @@ class Campaign(_Strict):
     def prompt(self, step: int) -> str:
         """The prompt that step `step` (counted from 1) is asked with."""
         return self.prompts[(step - 1) % len(self.prompts)]
+
+    @property
+    def history(self) -> int:
+        """How many earlier turns of a chain each request carries; 0 is a fresh conversation for every step."""
+        return getattr(self.config, "history", 0)
+
+
+class SimulatedCampaign(Campaign):
+    """A campaign on the embedded simulator."""
+
+    backend: Literal["simulated"] = Field(description="simulated or gemini")
+    config: SimulatedConfig = Field(description="the generation settings of the simulator: noise, green")
+
+
+class GeminiCampaign(Campaign):
+    """A campaign on Google's image models, which costs money."""
+
+    backend: Literal["gemini"] = Field(description="simulated or gemini")
+    config: GeminiConfig = Field(
+        description=f"generation settings: {', '.join(GeminiConfig.model_fields)}; {{}} for none"
+    )
+    budget_usd: float = Field(ge=0, description="a number of US dollars that the campaign may cost in all")
+
+
+AnyCampaign = Annotated[SimulatedCampaign | GeminiCampaign, Field(discriminator="backend")]
+
+
+class Price(_Strict):
+    """What a model costs, in US dollars."""
+
+    images: dict[ImageSize, Annotated[float, Field(ge=0)]] = Field(
+        min_length=1,
+        description=f"a price for each size that the model makes, under {', '.join(typing.get_args(ImageSize))}",
+    )
+    default_size: ImageSize = Field(
+        description="the size that the model makes when none is asked for, with a price in images"
+    )
+    input: float = Field(ge=0, description="a number of US dollars for a million tokens of the request")
+    output: float = Field(ge=0, description="a number of US dollars for a million tokens of text and thinking")
+
+
+class Prices(_Strict):
+    """`prices:`, what paid models cost."""
+
+    date: str = Field(
+        pattern=r"\d{4}-\d{2}-\d{2}", description="the day of the price list, as in '2026-07-01', in quotes"
+    )
+    batch: float = Field(
+        gt=0, le=1, description="a number above 0, at most 1: what the Batch API costs of the full price"
+    )
+    thinking: int = Field(ge=0, description="a whole number of tokens to expect of thinking, for estimates")
+    seconds: float = Field(gt=0, description="a number of seconds to expect of an answer, for estimates")
+    models: dict[str, Price] = Field(description="a block of prices, each under the name of a model")
 
 
 class PreviewParams(_Strict):
@@ -118,17 +209,45 @@ class RankingParams(_Strict):
 class Params(_Strict):
     """The whole of params.yaml."""
 
-    active: list[str] = Field(min_length=1, description="a non-empty list of names under campaigns")
+    active: Annotated[list[str], Field(min_length=1)] | str = Field(
+        description="a non-empty list of names under campaigns, or the name of a set in campaign_sets"
+    )
     seeds: SeedParams = Field(description="a block of keys")
-    campaigns: dict[str, Campaign] = Field(min_length=1, description="a block of campaigns, each under its name")
+    seed_sets: dict[str, Annotated[list[Source], Field(min_length=1)]] = Field(
+        description="a block of non-empty lists of sources, each under its name"
+    )
+    campaigns: dict[str, AnyCampaign] = Field(min_length=1, description="a block of campaigns, each under its name")
+    campaign_sets: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(
+        description="a block of non-empty lists of campaigns, each under its name"
+    )
+    prices: Prices = Field(description="a block of keys")
     previews: PreviewParams = Field(description="a block of keys")
     metric_sets: dict[str, MetricSet] = Field(description="a block of non-empty lists of metrics, each under its name")
     scoring: ScoringParams = Field(description="a block of keys")
     ranking: RankingParams = Field(description="a block of keys")
 
-    def active_campaigns(self) -> dict[str, Campaign]:
+    def active_campaigns(self) -> dict[str, SimulatedCampaign | GeminiCampaign]:
         """The campaigns to run, in the order of `active`."""
-        return {name: self.campaigns[name] for name in self.active}
+        names = self.campaign_sets[self.active] if isinstance(self.active, str) else self.active
+        return {name: self.campaigns[name] for name in names}
+
+    def named_campaigns(self, names: Sequence[str]) -> dict[str, SimulatedCampaign | GeminiCampaign]:
+        """The campaigns of a command's words, each once, sets replaced by their members; the active ones without words.
+
+        Raises:
+            UserError: a word is neither a campaign nor a set.
+        """
+        listed = [member for name in names for member in self.campaign_sets.get(name, [name])]
+        if unknown := [name for name in listed if name not in self.campaigns]:
+            raise UserError(
+                f"{unknown[0]} is no campaign and no set of params.yaml; allowed: "
+                f"{', '.join([*self.campaign_sets, *self.campaigns])}."
+            )
+        return {name: self.campaigns[name] for name in listed} if names else self.active_campaigns()
+
+    def seed_sources(self) -> list[Source]:
+        """Where candidates for seeds come from."""
+        return self.seed_sets[self.seeds.sources] if isinstance(self.seeds.sources, str) else self.seeds.sources
 
     def scored_metrics(self) -> list[str]:
         """The metrics that images are scored with."""
@@ -190,7 +309,7 @@ def check(content: Any) -> Params:
         params = Params.model_validate(content)
     except ValidationError as error:
         raise UserError(_sentence(error)) from None
-    _check_list("active", params.active, list(params.campaigns))
+    _check_sets(params)
     _check_metrics(params)
     _check_list("previews.steps", params.previews.steps)
     _check_list("ranking.probe_steps", params.ranking.probe_steps)
@@ -199,12 +318,32 @@ def check(content: Any) -> Params:
             raise UserError(f"params.yaml: campaigns has the name {_shown(name)}; allowed: {NAME_RULE}.")
         if campaign.seeds != "all":
             _check_list(f"campaigns.{name}.seeds", campaign.seeds)
-    for index, source in enumerate(params.seeds.sources):
-        _check_source(f"seeds.sources.{index}", source)
+        if isinstance(campaign, GeminiCampaign):
+            _check_priced(f"campaigns.{name}", campaign.model, campaign.config, params.prices)
+    sources = {f"seed_sets.{name}": members for name, members in params.seed_sets.items()}
+    if not isinstance(params.seeds.sources, str):
+        sources["seeds.sources"] = params.seeds.sources
+    for key, members in sources.items():
+        for index, source in enumerate(members):
+            _check_source(f"{key}.{index}", source, params.prices)
     if min(params.ranking.probe_steps) <= params.ranking.baseline_step:
         above = f"a list of steps above ranking.baseline_step, which is {params.ranking.baseline_step}"
         raise refusal("ranking.probe_steps", params.ranking.probe_steps, above)
     return params
+
+
+def _check_sets(params: Params) -> None:
+    """Lists of campaigns name campaigns; a text in place of a list names a set."""
+    for name, members in params.campaign_sets.items():
+        _check_list(f"campaign_sets.{name}", members, list(params.campaigns))
+    if isinstance(params.active, list):
+        _check_list("active", params.active, list(params.campaigns))
+    for key, value, sets in (
+        ("active", params.active, params.campaign_sets),
+        ("seeds.sources", params.seeds.sources, params.seed_sets),
+    ):
+        if isinstance(value, str) and value not in sets:
+            raise refusal(key, value, f"a list, or the name of a set, which are {', '.join(sets) or 'none'}")
 
 
 def _check_metrics(params: Params) -> None:
@@ -246,21 +385,50 @@ def _check_list(key: str, values: Sequence[Any], known: Sequence[Any] | None = N
             raise refusal(key, values, f"a list that names each entry once ({_shown(value)} stands twice)")
 
 
-def _check_source(key: str, source: Source) -> None:
-    needed, foreign = {"bundled": (("names",), ("path", "licence")), "directory": (("path", "licence"), ("names",))}[
-        source.kind
-    ]
+def _check_priced(key: str, model: str, config: GeminiConfig, prices: Prices) -> None:
+    """A paid model must have a price, for the size that is asked for."""
+    if model not in prices.models:
+        raise refusal(
+            f"{key}.model", model, f"a name under prices.models, which are {', '.join(prices.models) or 'none'}"
+        )
+    price = prices.models[model]
+    for size_key, size in (
+        (f"prices.models.{model}.default_size", price.default_size),
+        (f"{key}.config.image_size", config.image_size or price.default_size),
+    ):
+        if size not in price.images:
+            raise refusal(
+                size_key, size, f"a size under prices.models.{model}.images, which are {', '.join(price.images)}"
+            )
+
+
+# The keys that a source of each kind must have, and those that it may have.
+_SOURCE_KEYS = {
+    "bundled": (("names",), ()),
+    "directory": (("path", "licence"), ()),
+    "gemini": (("model", "prompts", "licence", "budget_usd"), ("config",)),
+}
+
+
+def _check_source(key: str, source: Source, prices: Prices) -> None:
+    needed, optional = _SOURCE_KEYS[source.kind]
     for name in needed:
-        if not (value := getattr(source, name)) or not "".join(value).isprintable():
+        value = getattr(source, name)
+        if value in (None, "", [], {}) or (name != "budget_usd" and not "".join(value).isprintable()):
             raise UserError(
                 f"params.yaml: {key}.{name} is missing, empty or not printable; allowed: {_described(Source, name)}."
             )
-    for name in foreign:
+    for name in Source.model_fields.keys() - {"kind", *needed, *optional}:
         if getattr(source, name):
             raise refusal(f"{key}.{name}", getattr(source, name), f"nothing, as {key}.kind is {source.kind}")
     path = Path(source.path)
     if source.kind == "bundled":
         _check_list(f"{key}.names", source.names, list(BUNDLED))
+    elif source.kind == "gemini":
+        _check_priced(key, source.model, source.config or GeminiConfig(), prices)
+        for name in source.prompts:
+            if not is_name(name):
+                raise UserError(f"params.yaml: {key}.prompts has the name {_shown(name)}; allowed: {NAME_RULE}.")
     elif ".." in path.parts or not path.is_relative_to(paths.OWN_SEEDS):
         raise refusal(f"{key}.path", source.path, _described(Source, "path"))
 
@@ -268,31 +436,47 @@ def _check_source(key: str, source: Source) -> None:
 def _sentence(error: ValidationError) -> str:
     """Turn pydantic's first complaint into one sentence."""
     first = error.errors()[0]
-    # pydantic names the branch of a union in the location, as in `seeds.list[str]`
-    location = [part for part in first["loc"] if not str(part).endswith("]")]
+    location = _without_branches(first["loc"])
+    if first["type"].startswith("union_tag"):  # the key that tells the branches apart
+        location.append("backend")
     key = ".".join(map(str, location)) or "the file"
     if first["type"] in ("extra_forbidden", "invalid_key"):
-        holder = _model_at(location[:-1]) or Params
+        holder = _model_at(location[:-1], first["loc"]) or Params
         return f"params.yaml: {key} is not a known key; allowed: {', '.join(holder.model_fields)}."
-    allowed = _allowed(location)
-    if first["type"] == "missing":
+    allowed = _allowed(location, first["loc"])
+    if first["type"] in ("missing", "union_tag_not_found"):
         return f"params.yaml: {key} is missing; allowed: {allowed}."
-    return str(refusal(key, first["input"], allowed))
+    return str(refusal(key, _at(first["input"], first["type"]), allowed))
 
 
-def _allowed(location: Sequence[int | str]) -> str:
-    if model := _model_at(location):
+def _at(value: Any, kind: str) -> Any:
+    return value.get("backend") if kind.startswith("union_tag") and isinstance(value, dict) else value
+
+
+def _without_branches(location: Sequence[int | str]) -> list[int | str]:
+    """A location of pydantic's without the branches of unions, as in `seeds.list[str]` or `campaigns.mine.gemini`."""
+    parts = [part for part in location if not str(part).endswith("]")]
+    if parts[:1] == ["campaigns"] and parts[2:3] and parts[2] in _BRANCHES:
+        del parts[2]
+    return parts
+
+
+_BRANCHES: dict[str, type[BaseModel]] = {"simulated": SimulatedCampaign, "gemini": GeminiCampaign}
+
+
+def _allowed(location: Sequence[int | str], whole: Sequence[int | str]) -> str:
+    if model := _model_at(location, whole):
         return f"a block with the keys {', '.join(model.model_fields)}"
-    while (holder := _model_at(location[:-1])) is None or location[-1] not in holder.model_fields:
+    while (holder := _model_at(location[:-1], whole)) is None or location[-1] not in holder.model_fields:
         location = location[:-1]  # an entry of a list: its list's field says what is allowed
     return _described(holder, str(location[-1]))
 
 
-def _model_at(location: Sequence[int | str]) -> type[BaseModel] | None:
-    """The model whose keys stand at `location`, if it is a block of keys."""
+def _model_at(location: Sequence[int | str], whole: Sequence[int | str]) -> type[BaseModel] | None:
+    """The model whose keys stand at `location`, if it is a block of keys; `whole` tells which branch of a union."""
     annotation: Any = Params
     for part in location:
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if _is_model(annotation):
             if part not in annotation.model_fields:
                 return None
             annotation = annotation.model_fields[str(part)].annotation
@@ -300,7 +484,19 @@ def _model_at(location: Sequence[int | str]) -> type[BaseModel] | None:
             annotation = typing.get_args(annotation)[-1]
         else:
             return None
-    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+        if annotation is AnyCampaign:
+            annotation = next((_BRANCHES[tag] for tag in whole[2:3] if tag in _BRANCHES), Campaign)
+        elif typing.get_origin(annotation) in (typing.Union, types.UnionType):  # a block or list, or else a plain value
+            members = [
+                getattr(member, "__origin__", member) if typing.get_origin(member) is Annotated else member
+                for member in typing.get_args(annotation)
+            ]
+            annotation = next((m for m in members if _is_model(m) or typing.get_origin(m)), annotation)
+    return annotation if _is_model(annotation) else None
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _described(model: type[BaseModel], field: str) -> str:

@@ -19,12 +19,16 @@ OWN_SEEDS = Path("data/own_seeds")
 
 SEEDS = Path("data/seeds")
 SEED_TABLE = SEEDS / "seeds.parquet"
+SEED_REQUESTS_TABLE = SEEDS / "requests.parquet"
+GENERATED_SEEDS = SEEDS / "generated"
 
 REPLICAS = Path("data/replicas")
 PREVIEWS = Path("data/previews")
 LINEAGE = Path("data/lineage")
 IMAGES_TABLE = LINEAGE / "images.parquet"
 REQUESTS_TABLE = LINEAGE / "requests.parquet"
+REFUSALS_TABLE = LINEAGE / "refusals.parquet"
+PARKED_TABLE = LINEAGE / "parked.parquet"
 
 SCORES = Path("data/scores")
 SCORERS_TABLE = SCORES / "scorers.parquet"

@@ -13,8 +13,11 @@ from banana100.lineage import tables
 # The tables by name; `scores` lies in one file a metric.
 SCHEMAS: dict[str, pa.Schema] = {
     "seeds": tables.SEEDS,
+    "seed_requests": tables.REQUESTS,
     "images": tables.IMAGES,
     "requests": tables.REQUESTS,
+    "refusals": tables.REFUSALS,
+    "parked": tables.PARKED,
     "scorers": tables.SCORERS,
     "scores": tables.SCORES,
     "drift": tables.DRIFT,
@@ -23,8 +26,11 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 _FILES = {
     paths.SEED_TABLE: "seeds",
+    paths.SEED_REQUESTS_TABLE: "seed_requests",
     paths.IMAGES_TABLE: "images",
     paths.REQUESTS_TABLE: "requests",
+    paths.REFUSALS_TABLE: "refusals",
+    paths.PARKED_TABLE: "parked",
     paths.SCORERS_TABLE: "scorers",
     paths.DRIFT_TABLE: "drift",
     paths.FAILURES_TABLE: "failures",
@@ -32,8 +38,11 @@ _FILES = {
 
 TABLES = {
     "seeds": "Candidates for seeds, chosen or not: where each comes from, its licence, and what decided.",
+    "seed_requests": "One row a request to a generator that a seed was made from.",
     "images": "One row an image file, its position in a chain. Step 0 is the seed: it has no parent and no request.",
-    "requests": "One row a request to a generator that was answered.",
+    "requests": "One row a request to a generator that was answered with an image.",
+    "refusals": "One row an answer of a generator without an image that can be used.",
+    "parked": "One row a chain that ends before its last step: the step without an image, and why.",
     "scorers": "One row a metric: what its scores were computed with.",
     "scores": "One row an image and no-reference quality metric.",
     "drift": "One row an image after step 0 and full-reference metric; the reference is step 0 of its chain.",
@@ -43,8 +52,11 @@ TABLES = {
 # The columns that identify a row. Seeds have none, as a folder that params.yaml names twice gives its images twice, nor
 # have failures, as the reference is missing where the metric takes none.
 KEYS: dict[str, list[str]] = {
+    "seed_requests": ["request_id"],
     "images": ["path"],
     "requests": ["request_id"],
+    "refusals": ["request_id", "number"],
+    "parked": ["campaign", "seed", "repeat"],
     "scorers": ["scorer_id"],
     "scores": ["image_id", "metric"],
     "drift": ["image_id", "reference_id", "metric"],
@@ -53,12 +65,15 @@ KEYS: dict[str, list[str]] = {
 _OF_SCORE = {"scorer_id": ("scorers", "scorer_id"), "image_id": ("images", "image_id")}
 # column -> (table, column) that it points at. An image_id stands at several positions of images where chains share it.
 REFERENCES: dict[str, dict[str, tuple[str, str]]] = {
+    "seed_requests": {"seed": ("seeds", "seed")},
     "images": {
         "request_id": ("requests", "request_id"),
         "seed": ("seeds", "seed"),
         "parent_id": ("images", "image_id"),
     },
     "requests": {"image_id": ("images", "image_id"), "parent_id": ("images", "image_id"), "seed": ("seeds", "seed")},
+    "refusals": {"parent_id": ("images", "image_id"), "seed": ("seeds", "seed")},
+    "parked": {"seed": ("seeds", "seed")},
     "scores": _OF_SCORE,
     "drift": _OF_SCORE | {"reference_id": ("images", "image_id")},
     "failures": _OF_SCORE | {"reference_id": ("images", "image_id")},
@@ -86,6 +101,8 @@ _DESCRIPTIONS = {
     "seeds.image_id": "sha256 of the seed's PNG file",
     "seeds.path": "path of the seed's file below the project; missing where it was not chosen",
     "image_id": "sha256 of the image file's bytes",
+    "seed_requests.image_id": "sha256 of the image file that was answered, as source_sha256 of the seed",
+    "seed_requests.step": "0, as a seed is",
     "requests.image_id": "sha256 of the image file that was answered",
     "path": "path of the image file below the project",
     "bytes": "size of the image file in bytes",
@@ -96,8 +113,18 @@ _DESCRIPTIONS = {
     "repeat": "which of the seed's independent chains, counted from 1",
     "step": "step in the chain; 0 is the seed",
     "requests.step": "step in the chain that is asked for, counted from 1",
+    "refusals.step": "step in the chain that is asked for, counted from 1",
+    "parked.step": "the first step that has no image",
+    "parked.request_id": "the request without an answer",
+    "parked.attempts": "how often it was asked in the run that parked the chain",
+    "previous_id": "request_id of the turn before in the same conversation, sent along; missing in a fresh one",
+    "number": "which of the request's refusals, counted from 1",
+    "detail": "what else is known of the reason",
+    "cause": "refused, unavailable, rejected, budget or stopped",
+    "parked.reason": "what the generator said, or did not",
     "parent_id": "sha256 of the image file that was replicated",
-    "request_id": "sha256 of the canonical JSON of backend, model, prompt, config, parent_id, seed, repeat and step",
+    "request_id": "sha256 of the canonical JSON of backend, model, prompt, config, parent_id, seed, repeat, step "
+    "and previous_id, those left out that are missing",
     "backend": "who was asked; `simulated` is the embedded simulator, which is no image model",
     "model": "the model asked for",
     "model_answered": "the model version that says it answered",
@@ -109,7 +136,7 @@ _DESCRIPTIONS = {
     "attempts": "how often the generator was asked until it answered",
     "input_tokens": "tokens of the request",
     "output_tokens": "tokens of the answer",
-    "cost_usd": "price of all attempts in US dollars",
+    "cost_usd": "price of the answer in US dollars; answers without an image have rows of their own, in refusals",
     "asked_at": "UTC time of the request, ISO 8601; missing where the generator is deterministic",
     "seconds": "duration of the request; missing where the generator is deterministic",
     "metric": "name of the quality metric",
@@ -130,18 +157,24 @@ _DESCRIPTIONS = {
     "decimals": "decimals that scores are rounded to",
 }
 
+# What a generator may leave untold, and where no conversation is gone on with.
+_TOLD = {"model_answered", "response_id", "finish_reason", "reasoning", "input_tokens", "output_tokens"}
+_TOLD |= {"asked_at", "seconds", "previous_id"}
+
 # The columns that may be missing in a row.
 _OPTIONAL = {
     "seeds": {field.name for field in tables.SEEDS}
     - {"seed", "source", "origin", "licence", "source_sha256", "chosen"},
     "images": {"parent_id", "request_id"},
-    "requests": {"response_id", "finish_reason", "reasoning", "input_tokens", "output_tokens", "asked_at", "seconds"},
+    "seed_requests": _TOLD | {"parent_id"},
+    "requests": _TOLD,
+    "refusals": _TOLD | {"detail"},
     "scorers": {"libraries", "parameters", "parameters_sha256", "parameters_licence"},
     "failures": {"reference_id"},
 }
-_FROM_ONE = {"source_width", "source_height", "bytes", "width", "height", "repeat", "attempts"}
-_FROM_ZERO = {"order", "step", "input_tokens", "output_tokens", "cost_usd", "seconds", "decimals"}
-_DIGEST = re.compile(r"(image|parent|request|reference|scorer)_id|source_sha256")
+_FROM_ONE = {"source_width", "source_height", "bytes", "width", "height", "repeat", "number"}
+_FROM_ZERO = {"order", "step", "input_tokens", "output_tokens", "cost_usd", "seconds", "decimals", "attempts"}
+_DIGEST = re.compile(r"(image|parent|previous|request|reference|scorer)_id|source_sha256")
 
 
 def table_of(path: Path) -> str | None:

@@ -27,23 +27,27 @@ class Request:
         model: the model asked for.
         prompt: the text of this step.
         config: generation settings, JSON values only.
-        parent_id: sha256 of the image that is sent along.
-        seed, repeat, step: the sample index, which makes repeats independent draws; step counts from 1.
+        parent_id: sha256 of the image that is sent along; None where a seed is made from a text alone.
+        seed, repeat, step: the sample index, which makes repeats independent draws; step counts from 1, and is 0 for a
+            seed.
+        previous_id: the request before this one in the same conversation, which is sent along with what went before
+            it; None in a fresh conversation.
     """
 
     backend: str
     model: str
     prompt: str
     config: dict[str, Any]
-    parent_id: str
+    parent_id: str | None
     seed: str
     repeat: int
     step: int
+    previous_id: str | None = None
 
     @property
     def id(self) -> str:
-        """The request's identity, and its key in the store."""
-        return identity(vars(self))
+        """The request's identity, and its key in the store; what is None is left out."""
+        return identity({name: value for name, value in vars(self).items() if value is not None})
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "Request | None":

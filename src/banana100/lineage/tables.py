@@ -69,6 +69,7 @@ REQUESTS = pa.schema(
         "prompt": _text,
         "config": _text,
         "parent_id": _text,
+        "previous_id": _text,
         "seed": _text,
         "repeat": _whole,
         "step": _whole,
@@ -82,6 +83,47 @@ REQUESTS = pa.schema(
         "cost_usd": _real,
         "asked_at": _text,
         "seconds": _real,
+    }
+)
+
+# One row an answer without an image that can be used: a result of the study, and billed all the same.
+REFUSALS = pa.schema(
+    {
+        "request_id": _text,
+        "backend": _text,
+        "model": _text,
+        "model_answered": _text,
+        "prompt": _text,
+        "config": _text,
+        "parent_id": _text,
+        "previous_id": _text,
+        "seed": _text,
+        "repeat": _whole,
+        "step": _whole,
+        "number": _whole,
+        "finish_reason": _text,
+        "detail": _text,
+        "response_id": _text,
+        "reasoning": _text,
+        "input_tokens": _whole,
+        "output_tokens": _whole,
+        "cost_usd": _real,
+        "asked_at": _text,
+        "seconds": _real,
+    }
+)
+
+# One row a chain that ends early: the step that has no image, and why.
+PARKED = pa.schema(
+    {
+        "campaign": _text,
+        "seed": _text,
+        "repeat": _whole,
+        "step": _whole,
+        "request_id": _text,
+        "cause": _text,
+        "reason": _text,
+        "attempts": _whole,
     }
 )
 

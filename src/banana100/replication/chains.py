@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from banana100 import paths
+from banana100.generators import backend_for
+from banana100.generators.base import Backend
+from banana100.generators.store import AnswerStore, StoredAnswer
+from banana100.generators.walks import Step, Steps, Walk
 from banana100.lineage.identity import Request
 from banana100.params import Campaign, refusal
-from banana100.replication.backends import backend_for
-from banana100.replication.backends.base import Backend
-from banana100.replication.store import AnswerStore, StoredAnswer
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,48 @@ class Chain:
     seed_id: str
     repeat: int
 
-    def request(self, step: int, parent_id: str) -> Request:
-        """What step `step` (from 1) asks, given the image it replicates."""
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What identifies it in the tables, see `tables.CHAIN`."""
+        return self.campaign, self.seed, self.repeat
+
+    @property
+    def length(self) -> int:
+        """How many steps there are."""
+        return self.settings.steps
+
+    @property
+    def history(self) -> int:
+        """How many earlier turns of the chain a request carries at most."""
+        return self.settings.history
+
+    def request(self, step: int, parent_id: str, previous_id: str | None = None) -> Request:
+        """What step `step` (from 1) asks, given the image it replicates and the request before it.
+
+        In a fresh conversation the request before does not count.
+        """
         return Request(
             backend=self.settings.backend,
             model=self.settings.model,
             prompt=self.settings.prompt(step),
-            config=self.settings.config.model_dump(),
+            config=self.settings.config.model_dump(exclude_none=True),
             parent_id=parent_id,
             seed=self.seed,
             repeat=self.repeat,
             step=step,
+            previous_id=previous_id if self.history else None,
         )
+
+    def steps(self) -> Steps:
+        """The steps in order, each in exchange for the answer to the one before."""
+        parent_id, previous_id = self.seed_id, None
+        history: list[tuple[Request, StoredAnswer]] = []
+        for step in range(1, self.length + 1):
+            request = self.request(step, parent_id, previous_id)
+            answer = yield Step(request, tuple(history))
+            parent_id, previous_id = answer.image_id, request.id
+            if self.history:
+                history = [*history, (request, answer)][-self.history :]
 
 
 @dataclass(frozen=True)
@@ -73,23 +103,19 @@ def plan(campaigns: dict[str, Campaign], seeds: dict[str, str]) -> list[Chain]:
     return chains
 
 
-def walk(chain: Chain) -> list[Replica]:
-    """Finish one chain: for every step the stored answer if there is one, else the generator's."""
-    store, backend = AnswerStore(), backend_for(chain.settings)
-    replicas: list[Replica] = []
-    parent_id = chain.seed_id
-    for step in range(1, chain.settings.steps + 1):
-        request = chain.request(step, parent_id)
-        answer = store.get(request) or _ask(request, store, backend, step == 1)
-        replicas.append(Replica(chain, request, answer))
-        parent_id = answer.image_id
-    return replicas
+def compute(chain: Chain) -> None:
+    """Finish one chain of a generator that computes: what the store does not hold is asked and stored."""
+    store = AnswerStore()
+    walk = Walk(chain, store)
+    backend = backend_for(chain.settings) if walk.step else None
+    while walk.step and backend:
+        walk.take(store.get(walk.step.request) or _ask(walk.step.request, store, backend))
 
 
-def _ask(request: Request, store: AnswerStore, backend: Backend, from_seed: bool) -> StoredAnswer:
+def _ask(request: Request, store: AnswerStore, backend: Backend) -> StoredAnswer:
     with store.claim(request):
         if answered := store.get(request):  # another process was faster
             return answered
-        parent = paths.seed_image(request.seed).read_bytes() if from_seed else store.image(request.parent_id)
+        parent = store.image(request.parent_id or "")
         store.asked(request)
         return store.put(request, backend.generate(request, parent))

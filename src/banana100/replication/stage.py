@@ -1,51 +1,94 @@
 """Stage replicate: walk every chain of the active campaigns, then lay out replicas, previews and lineage."""
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+from tabulate import tabulate
+
 from banana100 import paths
+from banana100.errors import Unfinished
 from banana100.files import keep_only
-from banana100.lineage import tables
-from banana100.params import Params
+from banana100.generators import REMOTE, remote
+from banana100.generators.ledger import OverBudget
+from banana100.generators.store import AnswerStore
+from banana100.generators.walks import Parked, Walk
+from banana100.params import GeminiCampaign, Params
 from banana100.replication import workspace
-from banana100.replication.chains import Chain, Replica, plan, walk
-from banana100.replication.store import AnswerStore
+from banana100.replication.chains import Chain, compute, plan
 from banana100.workers import in_parallel, progress
+
+# A refusal is a result; the other causes may pass, and the stage is not done until they have.
+_RESULT = "refused"
 
 
 def run(params: Params) -> None:
     """Bring `data/replicas`, `data/previews` and `data/lineage` to what params.yaml asks for.
 
     Raises:
-        UserError: a campaign names an unknown seed or model, or the store or a seed is damaged.
+        UserError: a campaign names an unknown seed or model, the store or a seed is damaged, or a paid generator misses
+            its key or does not take it.
+        OverBudget: a campaign would cost more than its budget, or has used it up.
+        Unfinished: chains are parked that the next run may finish; all others are laid out.
     """
-    chains = plan(params.active_campaigns(), workspace.seed_images())
     store = AnswerStore()
+    chains = plan(params.active_campaigns(), workspace.seed_images(store))
     store.sweep()
     adopted = workspace.adopt(store)
-    walked = _walk_all(chains)
-    rows = workspace.materialise(progress(walked, total=len(walked), what="lay out replicas", unit="chain"), store)
-    keep_only(paths.REPLICAS, {Path(row["path"]) for row in rows})
-    tasks = workspace.preview_tasks(rows, params.previews)
+    _compute([chain for chain in chains if chain.settings.backend not in REMOTE])
+    parked = _ask([chain for chain in chains if chain.settings.backend in REMOTE], params, store)
+    laid_out = workspace.Layout(store)
+    for chain in progress(chains, total=len(chains), what="lay out replicas", unit="chain"):
+        laid_out.add(chain, parked.get(chain.key))
+    keep_only(paths.REPLICAS, {Path(row["path"]) for row in laid_out.images})
+    tasks = workspace.preview_tasks(laid_out.images, params.previews)
     previews = in_parallel(workspace.make_preview, tasks)
     keep_only(paths.PREVIEWS, set(progress(previews, total=len(tasks), what="previews", unit="image")))
-    tables.write(paths.IMAGES_TABLE, tables.IMAGES, rows)
-    requests = workspace.request_rows(replica for _, replicas in walked for replica in replicas)
-    tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, requests)
-    keep_only(paths.LINEAGE, {paths.IMAGES_TABLE, paths.REQUESTS_TABLE})
+    keep_only(paths.LINEAGE, laid_out.write())
     taken_over = f", {adopted} answers taken over from the workspace" if adopted else ""
-    print(f"{len(chains)} chains, {len(rows)} images, {len(requests)} requests answered{taken_over}")
+    answered = f"{len(laid_out.requests)} requests answered, {len(laid_out.refusals)} refusals"
+    print(f"{len(chains)} chains, {len(laid_out.images)} images, {answered}{taken_over}")
+    _conclude(parked)
 
 
-def _walk_all(chains: list[Chain]) -> list[tuple[Chain, list[Replica]]]:
-    """Walk the chains in parallel, the longest first; the result is in the order of `chains`."""
-    longest_first = sorted(range(len(chains)), key=lambda index: -chains[index].settings.steps)
-    walked: dict[int, list[Replica]] = {}
-    results = in_parallel(_walk_indexed, [(index, chains[index]) for index in longest_first])
-    for index, replicas in progress(results, total=len(chains), what="replicate", unit="chain"):
-        walked[index] = replicas
-    return [(chain, walked[index]) for index, chain in enumerate(chains)]
+def _compute(chains: list[Chain]) -> None:
+    """Finish the chains of generators that compute, in parallel, the longest first."""
+    longest_first = sorted(chains, key=lambda chain: -chain.length)
+    for _ in progress(in_parallel(compute, longest_first), total=len(chains), what="replicate", unit="chain"):
+        pass
 
 
-def _walk_indexed(task: tuple[int, Chain]) -> tuple[int, list[Replica]]:
-    index, chain = task
-    return index, walk(chain)
+def _ask(chains: list[Chain], params: Params, store: AnswerStore) -> dict[tuple[str, str, int], Parked]:
+    """Finish the chains of paid generators as far as they go; gives those that are parked."""
+    walks = [Walk(chain, store) for chain in progress(chains, total=len(chains), what="look into store", unit="chain")]
+    accounts = [
+        remote.Account(name, campaign.backend, campaign.model, campaign.budget_usd)
+        for name, campaign in params.active_campaigns().items()
+        if isinstance(campaign, GeminiCampaign)
+    ]
+    remote.finish(walks, accounts, params.prices, store, "replicate")
+    return {chain.key: walk.parked for chain, walk in zip(chains, walks, strict=True) if walk.parked}
+
+
+def _conclude(parked: dict[tuple[str, str, int], Parked]) -> None:
+    """Tell which chains are parked, and whether the stage is done all the same."""
+    if not parked:
+        return
+    rows = [(*chain, why.request.step, why.cause, why.attempts, why.reason[:120]) for chain, why in parked.items()]
+    print(tabulate(rows, headers=["campaign", "seed", "repeat", "stopped at step", "cause", "attempts", "reason"]))
+    causes = Counter(why.cause for why in parked.values())
+    how = _in_words(causes)
+    if "budget" in causes:
+        campaigns = sorted({chain[0] for chain, why in parked.items() if why.cause == "budget"})
+        raise OverBudget(
+            f"the budget of {', '.join(campaigns)} is used up ({how}); every answer is kept: raise budget_usd in "
+            "params.yaml and run again to go on."
+        )
+    if causes.keys() - {_RESULT}:
+        raise Unfinished(f"not all chains could be finished ({how}); every answer is kept: run again to go on.")
+    print(f"{how}; refusals are results and the stage is done: `dvc repro -f -s replicate` asks again.")
+
+
+def _in_words(causes: Counter[str]) -> str:
+    words: Sequence[str] = [f"{count} {cause}" for cause, count in sorted(causes.items())]
+    return f"chains parked: {', '.join(words)}"

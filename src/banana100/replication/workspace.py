@@ -1,6 +1,6 @@
 """From the store to the workspace and back: replicas, previews and lineage tables as stage outputs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -8,16 +8,21 @@ from typing import Any
 from banana100 import images, paths
 from banana100.errors import UserError
 from banana100.files import sha256_of, write_atomically
+from banana100.generators import REMOTE
+from banana100.generators.base import Answer, Refusal
+from banana100.generators.store import AnswerStore
+from banana100.generators.walks import Parked, stored
 from banana100.lineage import tables
 from banana100.lineage.identity import Request, canonical_json
 from banana100.params import PreviewParams
-from banana100.replication.backends.base import Answer
 from banana100.replication.chains import Chain, Replica
-from banana100.replication.store import AnswerStore
 
 
-def seed_images() -> dict[str, str]:
+def seed_images(store: AnswerStore | None = None) -> dict[str, str]:
     """Image id of each chosen seed by name, in the order of choice.
+
+    Args:
+        store: if given, the seeds are kept there too, with the replicas that are made from them.
 
     Raises:
         UserError: a seed's file is missing or is not the one that was chosen.
@@ -25,13 +30,16 @@ def seed_images() -> dict[str, str]:
     table = tables.read(paths.SEED_TABLE, tables.SEEDS)
     chosen = table[table["chosen"]].sort_values("order")
     for seed, path, image_id in chosen[["seed", "path", "image_id"]].itertuples(index=False):
-        if not Path(path).is_file() or sha256_of(Path(path).read_bytes()) != image_id:
+        data = Path(path).read_bytes() if Path(path).is_file() else b""
+        if sha256_of(data) != image_id:
             raise UserError(f"{path}: not the seed {seed} that was chosen; restore it with `dvc checkout` or re-run.")
+        if store:
+            store.keep_object(image_id, data)
     return dict(zip(chosen["seed"], chosen["image_id"], strict=True))
 
 
 def adopt(store: AnswerStore) -> int:
-    """Give the store the answers that lie in the workspace and that it lacks; returns how many.
+    """Give the store the answers and refusals that lie in the workspace and that it lacks; returns how many answers.
 
     A clone that pulled released data has the images but an empty store: without this a changed param would buy them
     all again. Only rows whose request id and image id prove true are taken.
@@ -41,41 +49,108 @@ def adopt(store: AnswerStore) -> int:
     found = tables.read(paths.IMAGES_TABLE, tables.IMAGES).dropna(subset="request_id").set_index("request_id")
     adopted = 0
     for row in tables.records(tables.read(paths.REQUESTS_TABLE, tables.REQUESTS)):
-        request = Request.of_row(row)
-        if request is None or request.id != row["request_id"] or request.id not in found.index or store.holds(request):
+        request = _proven(row)
+        if request is None or request.id not in found.index or store.holds(request):
             continue
         path = Path(found.loc[[request.id], "path"].iloc[0])
         if path.is_file() and sha256_of(data := path.read_bytes()) == row["image_id"]:
-            facts = {name: row[name] for name in Answer.__dataclass_fields__ if name != "image"}
+            facts = {name: row[name] for name in Answer(model_answered=None).record}
             with store.claim(request):
                 store.put(request, Answer(image=data, **facts))
             adopted += 1
+    if paths.REFUSALS_TABLE.exists():
+        _adopt_refusals(store)
     return adopted
 
 
-def materialise(chain_replicas: Iterable[tuple[Chain, Sequence[Replica]]], store: AnswerStore) -> list[dict[str, Any]]:
-    """Lay out one file a step from the store, and return the rows of the images table.
+def _adopt_refusals(store: AnswerStore) -> None:
+    by_request: dict[str, list[dict[str, Any]]] = {}
+    rows = tables.records(tables.read(paths.REFUSALS_TABLE, tables.REFUSALS))
+    for row in sorted(rows, key=lambda row: row["number"]):
+        by_request.setdefault(row["request_id"], []).append(row)
+    for some in by_request.values():
+        request = _proven(some[0])
+        if request and not store.refusals(request):
+            with store.claim(request):
+                store.put_refusals(request, [{name: row[name] for name in Refusal(None).record} for row in some])
+
+
+def _proven(row: dict[str, Any]) -> Request | None:
+    """The request that a row tells of, if its id proves true."""
+    request = Request.of_row(row)
+    return request if request and request.id == row["request_id"] else None
+
+
+class Layout:
+    """The workspace as it is laid out from the store, chain by chain: files at once, tables with `write`.
 
     Files that are already right stay as they are; the store's objects are copied, never linked, so that an edit in
     the workspace cannot reach them.
     """
-    rows = []
-    for chain, replicas in chain_replicas:
+
+    def __init__(self, store: AnswerStore) -> None:
+        self._store = store
+        self.images: list[dict[str, Any]] = []
+        self.requests: dict[str, dict[str, Any]] = {}
+        self.refusals: dict[tuple[str, int], dict[str, Any]] = {}
+        self._parked: list[dict[str, Any]] = []
+
+    def add(self, chain: Chain, parked: Parked | None) -> None:
+        """Lay out one chain as far as the store has it."""
         seed = paths.seed_image(chain.seed).read_bytes()
-        rows.append(_lay_out(chain, 0, chain.seed_id, seed, None))
-        for replica in replicas:
-            data = store.image(replica.answer.image_id)
-            rows.append(_lay_out(chain, replica.request.step, replica.answer.image_id, data, replica.request))
-    return rows
+        self.images.append(_lay_out(chain, 0, chain.seed_id, seed, None))
+        asked = []
+        for request, answer in stored(chain, self._store):
+            asked.append(request)
+            data = self._store.image(answer.image_id)
+            self.images.append(_lay_out(chain, request.step, answer.image_id, data, request))
+            if request.id not in self.requests:
+                self.requests[request.id] = request_row(Replica(chain, request, answer))
+        if parked:
+            asked.append(parked.request)
+            self._parked.append(_parked_row(chain, parked))
+        if chain.settings.backend in REMOTE:
+            for request in asked:
+                self._add_refusals(request)
+
+    def write(self) -> set[Path]:
+        """Write the tables of lineage; gives their files."""
+        requests = [self.requests[request_id] for request_id in sorted(self.requests)]
+        refusals = [self.refusals[key] for key in sorted(self.refusals)]
+        for path, schema, rows in (
+            (paths.IMAGES_TABLE, tables.IMAGES, self.images),
+            (paths.REQUESTS_TABLE, tables.REQUESTS, requests),
+            (paths.REFUSALS_TABLE, tables.REFUSALS, refusals),
+            (paths.PARKED_TABLE, tables.PARKED, self._parked),
+        ):
+            tables.write(path, schema, rows)
+        return {paths.IMAGES_TABLE, paths.REQUESTS_TABLE, paths.REFUSALS_TABLE, paths.PARKED_TABLE}
+
+    def _add_refusals(self, request: Request) -> None:
+        for number, record in enumerate(self._store.refusals(request), start=1):
+            row = {"request_id": request.id, "number": number} | _asked(request) | record
+            self.refusals[request.id, number] = row
+
+
+def request_row(replica: Replica) -> dict[str, Any]:
+    """The row of the requests table."""
+    identities = {"request_id": replica.request.id, "image_id": replica.answer.image_id}
+    return identities | _asked(replica.request) | replica.answer.record
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    return asdict(request) | {"config": canonical_json(request.config)}
+
+
+def _parked_row(chain: Chain, parked: Parked) -> dict[str, Any]:
+    place = {"campaign": chain.campaign, "seed": chain.seed, "repeat": chain.repeat, "step": parked.request.step}
+    why = {"cause": parked.cause, "reason": parked.reason, "attempts": parked.attempts}
+    return place | {"request_id": parked.request.id} | why
 
 
 def request_rows(replicas: Iterable[Replica]) -> list[dict[str, Any]]:
     """The rows of the requests table, one a request, ordered by request id."""
-    rows = {}
-    for replica in replicas:
-        asked = asdict(replica.request) | {"config": canonical_json(replica.request.config)}
-        identities = {"request_id": replica.request.id, "image_id": replica.answer.image_id}
-        rows[replica.request.id] = identities | asked | replica.answer.record
+    rows = {replica.request.id: request_row(replica) for replica in replicas}
     return [rows[request_id] for request_id in sorted(rows)]
 
 

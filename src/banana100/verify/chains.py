@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from banana100 import paths
+from banana100.generators.simulated import answer
 from banana100.lineage.identity import canonical_json
 from banana100.lineage.tables import CHAIN
-from banana100.replication.backends.simulated import answer
 from banana100.replication.chains import plan
 from banana100.verify.faults import Fault, State, differing
 

@@ -8,10 +8,10 @@ integer throughout, so that processors, thread counts and library builds cannot 
 import numpy as np
 from numpy.typing import NDArray
 
+from banana100.generators.base import Answer
 from banana100.images import Pixels, decode, encode_png
 from banana100.lineage.identity import Request
 from banana100.params import Campaign, refusal
-from banana100.replication.backends.base import Answer
 
 MODEL = "rot-1"
 

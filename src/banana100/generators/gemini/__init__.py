@@ -1,0 +1,1 @@
+"""Google's image models (Nano Banana and its kin) through the google-genai SDK."""

@@ -1,0 +1,89 @@
+"""The SDK's client: where the key comes from and never goes to, where requests go, how much may come back."""
+
+import logging
+import os
+import warnings
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+from google import genai
+from google.genai import types
+
+from banana100.errors import UserError
+
+KEY = "GEMINI_API_KEY"
+BASE_URL = "BANANA100_GEMINI_BASE_URL"
+
+# Above any answer of an image model: a 4K image and two interim ones, in base64, are about 100 million bytes.
+MAX_BODY = 256_000_000
+
+
+class TooLarge(Exception):
+    """An answer is larger than `MAX_BODY`."""
+
+
+def new_client(needed_for: str) -> genai.Client:
+    """A client that sends each request once: retries, which are paid for, are ours to decide.
+
+    Args:
+        needed_for: a clause for the message where there is no key.
+
+    Raises:
+        UserError: no key in the environment, or a base URL that is none.
+    """
+    logging.getLogger("google_genai").setLevel(logging.ERROR)  # warns of parts that are not text
+    warnings.filterwarnings("ignore", message=".* is not a valid ")  # finish reasons that the SDK does not know yet
+    key = os.environ.get(KEY, "").strip()
+    if not key:
+        raise UserError(f"environment: {KEY} is not set, and {needed_for}; nothing was sent and nothing is lost.")
+    if not key.isascii() or not key.isprintable():
+        raise UserError(f"environment: {KEY} holds characters that no key has.")
+    url = os.environ.get(BASE_URL)
+    if url and not url.startswith(("http://", "https://")):
+        raise UserError(f"environment: {BASE_URL} is {url!r}; allowed: a URL that starts with http:// or https://.")
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+    return genai.Client(
+        api_key=key,
+        vertexai=False,  # whatever GOOGLE_GENAI_USE_VERTEXAI says: it would send other requests elsewhere
+        http_options=types.HttpOptions(
+            base_url=url,
+            api_version="v1beta",
+            # the time-out for a whole answer is the asker's; this one bounds silence
+            httpx_async_client=httpx.AsyncClient(
+                transport=_Bounded(limits=limits), timeout=httpx.Timeout(None, connect=30)
+            ),
+        ),
+    )
+
+
+def without_key(text: Any) -> str:
+    """A text as one line, the key in it replaced: Google's errors quote it."""
+    line = " ".join(str(text).split())
+    key = os.environ.get(KEY, "").strip()
+    return line.replace(key, "[key]") if key else line
+
+
+class _Bounded(httpx.AsyncHTTPTransport):
+    """A transport that gives up on bodies larger than `MAX_BODY`."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        response.stream = _BoundedStream(response.stream)
+        return response
+
+
+class _BoundedStream(httpx.AsyncByteStream):
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        received = 0
+        async for chunk in self._stream:
+            received += len(chunk)
+            if received > MAX_BODY:
+                raise TooLarge
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -1,0 +1,63 @@
+"""Paid walks from beginning to end: what is missing, whether it may be bought, buying it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from banana100.generators import budgets, remote_backends
+from banana100.generators.asking import ask_all
+from banana100.generators.base import RemoteBackend
+from banana100.generators.ledger import Ledger
+from banana100.generators.store import AnswerStore
+from banana100.generators.walks import Walk
+from banana100.params import Prices
+
+
+@dataclass(frozen=True)
+class Account:
+    """Who asks whom, and may spend how much.
+
+    Attributes:
+        campaign: who pays, a campaign or a source of seeds.
+        backend, model: who is asked.
+        budget_usd: US dollars that it may cost in all.
+    """
+
+    campaign: str
+    backend: str
+    model: str
+    budget_usd: float
+
+
+def finish(walks: Sequence[Walk], accounts: Sequence[Account], prices: Prices, store: AnswerStore, what: str) -> None:
+    """Take walks as far as they go; what stopped one stands in its `parked`. Without anything missing no key is needed.
+
+    Args:
+        walks: what to walk.
+        accounts: one for each campaign of the walks.
+        prices: what models cost.
+        store: where answers go.
+        what: shown before the progress bar.
+
+    Raises:
+        UserError: no key, a wrong one, a model that is gone; what was answered is kept.
+        OverBudget: a campaign would cost more than it may; nothing was sent.
+        KeyboardInterrupt: the run was stopped by a signal.
+    """
+    open_walks = [walk for walk in walks if walk.step]
+    if not open_walks:
+        return
+    wanted = {walk.plan.campaign for walk in open_walks}
+    backends = remote_backends(((a.campaign, a.backend, a.model) for a in accounts if a.campaign in wanted), prices)
+    ledger = Ledger(store, {account.campaign: account.budget_usd for account in accounts})
+    asyncio.run(_finish(open_walks, backends, store, ledger, what))
+
+
+async def _finish(
+    walks: Sequence[Walk], backends: dict[str, RemoteBackend], store: AnswerStore, ledger: Ledger, what: str
+) -> None:
+    forecasts = budgets.forecast(walks, backends, ledger)
+    for forecast in forecasts:
+        print(forecast.text, flush=True)
+    budgets.check(forecasts)
+    await ask_all(walks, backends, store, ledger, what)
