@@ -1,5 +1,5 @@
 # Everything a user types. The environment is made once and reused until requirements.txt changes.
-.PHONY: repro test bench-scoring bench-ranking bench-lineage lint lock env clean
+.PHONY: repro test bench-scoring bench-ranking bench-lineage bench-generators dry-run lint lock env clean
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -8,6 +8,9 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 repro: env ## run what has changed, print the verdicts and where the report lies
 	dvc repro
 	@python -m banana100 summary
+
+dry-run: env ## the paper's campaigns in miniature against a server on this machine: no key, no cost
+	@banana100 dry-run
 
 test: lint ## the whole test suite
 	python -m pytest
@@ -20,6 +23,9 @@ bench-ranking: env ## ranking at full scale, and whether its tests and intervals
 
 bench-lineage: env ## trace, verify and export at full scale, beside sha256sum; about 10 minutes and 10 GB
 	python -m benchmarks.lineage
+
+bench-generators: env ## asking a paid generator: side by side, 28,000 requests, a full store; about 15 minutes
+	python -m benchmarks.generators
 
 lint: env
 	ruff check .

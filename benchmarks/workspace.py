@@ -16,10 +16,10 @@ from banana100.catalogue.metrics import EVERY_METRIC
 from banana100.catalogue.weights import WeightFile
 from banana100.cli import STAGES
 from banana100.files import sha256_of, write_atomically
+from banana100.generators.simulated import answer
+from banana100.generators.store import StoredAnswer
 from banana100.lineage import tables
-from banana100.replication.backends.simulated import answer
 from banana100.replication.chains import Chain, Replica, plan
-from banana100.replication.store import StoredAnswer
 from banana100.replication.workspace import preview_tasks, request_rows, seed_images
 from banana100.scoring import weights
 from banana100.scoring.scorers import Scorer, scorer

@@ -220,7 +220,7 @@ class RandomNetworks:
         from banana100.scoring import engine
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("BANANA100_BATCH", str(batch))
+            patch.setenv("BANANA100_BATCH_SIZE", str(batch))
             found = [score for some in engine.score(jobs, {one.metric: one for one in scorers}) for score in some]
         return {(score.image_id, score.metric): score.score for score in found}
 

@@ -37,6 +37,7 @@ from banana100.seeds import stage as seeds
 from banana100.snapshot import of_workspace
 
 FORMS = list(command.FORMS)
+TABLE_FILES = 11  # two of them scores
 HOSTILE, FLAT = "<script>alert('x')&amp; 50%;,\"#?é", "平らな灰色: {0} $HOME"
 ASKED = {
     "reasoning": 'one\r\ntwo, "夜"\t;',
@@ -56,6 +57,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     content["seeds"] |= {"size": 96, "count": 2, "sources": [source]}
     campaign = content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 2}
     content["campaigns"] = {"simulated-replica": campaign}
+    content["campaign_sets"] = {}
     content["previews"] = {"steps": [0], "side": 16}
     content["scoring"] |= {"metrics": ["entropy", "niqe"], "drift": ["psnr"]}
     content["ranking"] |= {"metrics": ["entropy"], "min_drift": {}}
@@ -73,7 +75,30 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         asked = tables.records(tables.read(paths.REQUESTS_TABLE, tables.REQUESTS))
         asked[0] |= ASKED | COST  # the simulator leaves these out
         tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, asked)
+        add_what_paid_generators_leave(asked)
     yield folder
+
+
+def add_what_paid_generators_leave(asked: list[dict[str, Any]]) -> None:
+    """A generated seed, refusals with and without facts, and a parked chain."""
+    seed = next(row for row in tables.records(tables.read(paths.SEED_TABLE, tables.SEEDS)) if row["seed"] == FLAT)
+    one = asked[0] | {"backend": "gemini", "model": "m", "model_answered": "m-1"}
+    made = one | {
+        "request_id": "5e" * 32,
+        "seed": FLAT,
+        "parent_id": None,
+        "step": 0,
+        "image_id": seed["source_sha256"],
+    }
+    tables.write(paths.SEED_REQUESTS_TABLE, tables.REQUESTS, [made])
+    told = one | {"number": 1, "finish_reason": "IMAGE_SAFETY", "detail": 'no, "夜"\r\n;', "previous_id": "0f" * 32}
+    untold = dict.fromkeys([*ASKED, "seconds", "input_tokens", "output_tokens", "model_answered", "detail"])
+    refusals = [told, told | untold | {"number": 2, "previous_id": None}]
+    names = tables.REFUSALS.names
+    tables.write(paths.REFUSALS_TABLE, tables.REFUSALS, [{name: row[name] for name in names} for row in refusals])
+    parked = {"campaign": "simulated-replica", "seed": HOSTILE, "repeat": 1, "step": 3, "request_id": "ab" * 32}
+    parked |= {"cause": "budget", "reason": 'dear, "very"', "attempts": 0}
+    tables.write(paths.PARKED_TABLE, tables.PARKED, [parked])
 
 
 @pytest.fixture
@@ -114,8 +139,11 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 _FILES = {
     "seeds": paths.SEED_TABLE,
+    "seed_requests": paths.SEED_REQUESTS_TABLE,
     "images": paths.IMAGES_TABLE,
     "requests": paths.REQUESTS_TABLE,
+    "refusals": paths.REFUSALS_TABLE,
+    "parked": paths.PARKED_TABLE,
     "scorers": paths.SCORERS_TABLE,
     "drift": paths.DRIFT_TABLE,
     "failures": paths.FAILURES_TABLE,
@@ -220,11 +248,34 @@ def test_prov_leads_from_the_last_image_to_the_photograph_and_its_licence(
 
 def test_prov_has_an_entity_an_image_and_table_but_none_a_score(run: Path, export: Callable[..., Path]) -> None:
     found = read_prov(export("prov"))
-    images, seeds_and_photographs, tables_and_collection = len(in_table("images")), 4, 8 + 1
+    images, seeds_and_photographs, tables_and_collection = len(in_table("images")), 4, TABLE_FILES + 1
     assert len(list(found.get_records(ProvEntity))) == images + seeds_and_photographs + tables_and_collection
     scorings, stages = len(in_table("scorers")), 3
-    assert len(list(found.get_records(ProvActivity))) == len(in_table("requests")) + scorings + stages
-    assert len(list(found.get_records(ProvAgent))) == 2
+    answers = sum(len(in_table(name)) for name in ("requests", "refusals", "seed_requests"))
+    assert len(list(found.get_records(ProvActivity))) == answers + scorings + stages
+    assert {agent.label for agent in found.get_records(ProvAgent)} == {"banana100", "simulated/rot-1", "m-1", "m"}
+
+
+def test_prov_tells_refusals_a_generated_seed_and_a_conversation(own_run: Path, export: Callable[..., Path]) -> None:
+    image = next(row for row in in_table("images") if row["step"] == 2 and row["seed"] == HOSTILE)
+    parent = next(row for row in in_table("images") if row["image_id"] == image["parent_id"])
+    last = image["request_id"]
+    change(
+        paths.REQUESTS_TABLE, tables.REQUESTS, lambda row: row["request_id"] == last, previous_id=parent["request_id"]
+    )
+    found = json.loads((export("prov") / "prov.json").read_text())
+    [informed] = found["wasInformedBy"].values()
+    assert informed == {
+        "prov:informed": f"request:{last}",
+        "prov:informant": f"request:{parent['request_id']}",
+    }
+    refusals = {name: facts for name, facts in found["activity"].items() if name.startswith("refusal:")}
+    assert next(facts["banana100:finish_reason"] for facts in refusals.values()) == "IMAGE_SAFETY"
+    generated = {edge["prov:entity"]: edge["prov:activity"] for edge in found["wasGeneratedBy"].values()}
+    assert not refusals.keys() & set(generated.values())
+    used = {edge["prov:activity"] for edge in found["used"].values()}
+    assert refusals.keys() <= used
+    assert [name for name, activity in generated.items() if activity == f"seed_request:{'5e' * 32}"]
 
 
 def test_prov_names_the_commit_and_what_dvc_lock_records(own_run: Path, export: Callable[..., Path]) -> None:
@@ -279,7 +330,12 @@ def test_ro_crate_reads_back_with_an_action_a_request(run: Path, export: Callabl
         warnings.simplefilter("error")
         crate = ROCrate(export("ro-crate"))
     actions = {action["identifier"]: action for action in crate.get_by_type("CreateAction") if action.get("identifier")}
-    assert actions.keys() == {row["request_id"] for row in in_table("requests")}
+    assert actions.keys() == {row["request_id"] for row in in_table("requests") + in_table("seed_requests")}
+    failed = [one for one in crate.get_by_type("CreateAction") if one["actionStatus"].endswith("/FailedActionStatus")]
+    assert [one["error"] for one in failed] == ['IMAGE_SAFETY: no, "夜"\r\n;', "no image"]
+    assert all(one["object"][0]["localPath"] and "result" not in one for one in failed)
+    made = actions["5e" * 32]
+    assert (made["result"]["sha256"], made["instrument"]["name"]) == (in_table("seed_requests")[0]["image_id"], "m-1")
     image = next(row for row in in_table("images") if row["step"] == 2 and row["seed"] == HOSTILE)
     action = actions[image["request_id"]]
     [result], [parent, prompt, config] = action["result"], action["object"]
@@ -310,8 +366,9 @@ def test_ro_crate_describes_all_it_names_and_only_files_that_are_there(
     for file in crate.data_entities:
         assert sha256_of(Path(file.source).read_bytes()) == file["sha256"]
     images = len(in_table("images")) + len(in_table("seeds"))
-    assert len(crate.data_entities) == 8 + images * with_images
-    results = {image.id for action in crate.get_by_type("CreateAction") for image in as_list(action["result"])}
+    assert len(crate.data_entities) == TABLE_FILES + images * with_images
+    replicating = [one for one in crate.get_by_type("CreateAction") if "result" in one and "seed" not in one["name"]]
+    results = {image.id for action in replicating for image in as_list(action["result"])}
     assert (results <= {file.id for file in crate.data_entities}) == with_images
     assert crate.root_dataset["citation"]["identifier"] == "arXiv:2604.03400"
     assert {licence["name"] for licence in crate.root_dataset["license"]} >= {
@@ -384,7 +441,7 @@ def test_an_empty_folder_is_filled(run: Path, tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "empty").mkdir()
     command.run(params.load(), "prov", tmp_path / "empty", False)
     assert (tmp_path / "empty" / "prov.json").is_file()
-    assert capsys.readouterr().out == f"prov: {tmp_path / 'empty' / 'prov.json'}, 8 tables, no images\n"
+    assert capsys.readouterr().out == f"prov: {tmp_path / 'empty' / 'prov.json'}, {TABLE_FILES} tables, no images\n"
 
 
 @pytest.mark.parametrize(
@@ -410,6 +467,29 @@ def test_simulated_is_said_only_of_what_is_simulated(own_run: Path, export: Call
     change(paths.REQUESTS_TABLE, tables.REQUESTS, lambda _: True, backend="gemini", model="x", model_answered="x-1")
     text = (export(form, "other") / document).read_text()
     assert said not in text and "x-1" in text
+    change(paths.REQUESTS_TABLE, tables.REQUESTS, lambda row: row["step"] == 1, model_answered="simulated/x-1")
+    text = (export(form, "loopback") / document).read_text()
+    assert said in text and "The replicas of models called `simulated/…` are" in text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tables_of_paid_generators_may_be_empty(own_run: Path, export: Callable[..., Path], form: str) -> None:
+    for name in ("seed_requests", "refusals", "parked"):
+        tables.write(_FILES[name], SCHEMAS[name], [])
+    change(paths.REQUESTS_TABLE, tables.REQUESTS, lambda _: True, **dict.fromkeys([*ASKED, "model_answered"]))
+    folder = export(form)
+    if form == "croissant":
+        dataset = mlcroissant.Dataset(folder / "croissant.json")
+        assert not dataset.metadata.ctx.issues.errors
+        for name in SCHEMAS:
+            assert len(list(dataset.records(name))) == len(in_table(name)), name
+    elif form == "datapackage":
+        report = frictionless.validate(str(folder / "datapackage.json"))
+        assert report.valid, report.flatten(["type", "note"])
+    elif form == "prov":
+        assert read_prov(folder) == prov.document(Lineage(of_workspace()), False)
+    else:
+        assert ROCrate(folder).root_dataset["name"]
 
 
 @pytest.fixture

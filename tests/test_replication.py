@@ -22,9 +22,10 @@ from banana100.files import sha256_of
 from banana100.generators import BACKENDS
 from banana100.generators.base import Answer
 from banana100.generators.store import AnswerStore
+from banana100.generators.walks import stored
 from banana100.lineage import tables
 from banana100.lineage.identity import Request, canonical_json
-from banana100.params import Campaign
+from banana100.params import Campaign, SimulatedCampaign
 
 CHAINS, STEPS = 4, 3  # of the small project
 
@@ -328,14 +329,16 @@ def test_a_backend_of_ones_own_needs_one_class(
         def generate(self, request: Request, parent: bytes) -> Answer:
             return Answer(image=images.encode_png(images.decode(parent)[:, ::-1]), model_answered="mirror")
 
-    from banana100.replication.chains import Chain, walk
+    from banana100.replication.chains import Chain, compute
     from banana100.replication.workspace import seed_images
 
     monkeypatch.setitem(BACKENDS, "simulated", Mirror)
-    seed, seed_id = next(iter(seed_images().items()))
-    campaign = Campaign.model_validate(
+    answers = AnswerStore(store)
+    seed, seed_id = next(iter(seed_images(answers).items()))
+    campaign = SimulatedCampaign.model_validate(
         {"backend": "simulated", "model": "m", "prompts": ["p"], "config": {}, "seeds": "all", "repeats": 1, "steps": 2}
     )
-    replicas = walk(Chain("c", campaign, seed, seed_id, 1))
-    answers = AnswerStore(store)
-    assert answers.image(replicas[1].answer.image_id) == paths.seed_image(seed).read_bytes()
+    chain = Chain("c", campaign, seed, seed_id, 1)
+    compute(chain)
+    (_, second) = stored(chain, answers)[1]
+    assert answers.image(second.image_id) == paths.seed_image(seed).read_bytes()

@@ -115,7 +115,7 @@ def test_scores_do_not_depend_on_workers_batches_engine_or_shards(
         monkeypatch.setenv("BANANA100_STORE", str(tmp_path / f"{engine}-{workers}-{batch}"))
         monkeypatch.setenv("BANANA100_ENGINE", "ray" if engine == "ray" else "local")
         monkeypatch.setenv("BANANA100_WORKERS", workers)
-        monkeypatch.setenv("BANANA100_BATCH", batch)
+        monkeypatch.setenv("BANANA100_BATCH_SIZE", batch)
         if engine == "shards":
             command = [sys.executable, "-m", "banana100", "score", "--shard"]
             both = [subprocess.Popen([*command, shard]) for shard in ("1/2", "2/2")]
@@ -323,8 +323,8 @@ def test_a_wrong_shard_is_told(replicated: Path, shard: str, capsys: pytest.Capt
     [
         ("BANANA100_ENGINE", "spark", "allowed: local, ray"),
         ("BANANA100_DEVICE", "tpu", "allowed on this machine: auto, cpu"),
-        ("BANANA100_BATCH", "0", "allowed: a whole number of at least 1"),
-        ("BANANA100_BATCH", "many", "allowed: a whole number of at least 1"),
+        ("BANANA100_BATCH_SIZE", "0", "allowed: a whole number of at least 1"),
+        ("BANANA100_BATCH_SIZE", "many", "allowed: a whole number of at least 1"),
         ("BANANA100_WORKERS", "-1", "allowed: a whole number of at least 1"),
     ],
 )

@@ -126,7 +126,9 @@ def test_the_stage_writes_seeds_and_says_why(project: Path) -> None:
     assert len(chosen) == 2 and sorted(chosen["order"]) == [0, 1]
     assert table[list(FEATURES)].notna().all().all() and table["distance"].notna().all()
     assert set(table["licence"]) >= {"CC0-1.0"} and table["origin"].str.contains("scikit-image").all()
-    assert {file.name for file in paths.SEEDS.iterdir()} == {"seeds.parquet", *(f"{seed}.png" for seed in chosen.index)}
+    images_of_chosen = {f"{seed}.png" for seed in chosen.index}
+    assert {file.name for file in paths.SEEDS.iterdir()} == {"requests.parquet", "seeds.parquet", *images_of_chosen}
+    assert tables.read(paths.SEED_REQUESTS_TABLE, tables.REQUESTS).empty  # nothing was generated
     for _, row in chosen.iterrows():
         png = Path(row["path"]).read_bytes()
         assert sha256_of(png) == row["image_id"] and images.decode(png).shape == (96, 96, 3)

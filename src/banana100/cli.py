@@ -84,6 +84,10 @@ def _parser() -> argparse.ArgumentParser:
         "print the verdict table of the last run and where its report lies",
         _stage("banana100.report.summary"),
     )
+    planned = add("plan", "list campaigns: what is missing, what it will cost and take", _run_plan)
+    planned.add_argument("names", nargs="*", metavar="CAMPAIGN", help="campaigns or sets; the active ones by default")
+    dry = add("dry-run", "run a miniature of the paper's campaigns against a server on this machine", _run_dry)
+    dry.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="where to; a temporary folder by default")
     subsets = add("subsets", "search all subsets of the ranked metrics for those that see the rot best", _run_subsets)
     subsets.add_argument("--size", type=int, default=2, metavar="K", help="metrics in a subset; 2 by default")
     subsets.add_argument("--top", type=int, default=10, metavar="N", help="how many to show; 10 by default")
@@ -126,6 +130,14 @@ def _stage(module: str) -> Callable[[Params, argparse.Namespace], None]:
 
 def _weights() -> ModuleType:
     return importlib.import_module("banana100.scoring.weights_command")
+
+
+def _run_plan(checked: Params, asked: argparse.Namespace) -> None:
+    importlib.import_module("banana100.replication.plan_command").run(checked, asked.names)
+
+
+def _run_dry(checked: Params, asked: argparse.Namespace) -> int:
+    return importlib.import_module("banana100.dry_run.command").run(checked, asked.folder)
 
 
 def _run_trace(checked: Params, asked: argparse.Namespace) -> None:

@@ -1,9 +1,9 @@
 """Croissant 1.1 (MLCommons): a record set a table, read by mlcroissant from the Parquet files beside it.
 
 mlcroissant 1.1.1 takes a reference for a join: it refuses two record sets that refer to each other, and follows only
-the first reference of a record set. So the first must point at a key, as that leaves the rows as they are (fields that
-refer come first, as in `REFERENCES`); parent_id refers to the column of the file, not of the record set; and requests
-refer to nothing, as images refer to them.
+the first reference of a record set. So a record set refers to others only where the first of its references (fields
+that refer come first, as in `REFERENCES`) points at a key, as that leaves the rows as they are; and parent_id refers to
+the column of the file, not of the record set.
 """
 
 from pathlib import Path
@@ -91,7 +91,9 @@ def _file_set(context: mlc.Context, name: str, includes: list[str], types: list[
 
 
 def _record_set(context: mlc.Context, name: str, lineage: Lineage) -> mlc.RecordSet:
-    references = {} if name == "requests" else REFERENCES.get(name, {})
+    references = REFERENCES.get(name, {})
+    if not any([column] == KEYS.get(table) for table, column in list(references.values())[:1]):
+        references = {}
     columns = [*references, *(column for column in SCHEMAS[name].names if column not in references)]
     fields = [
         mlc.Field(

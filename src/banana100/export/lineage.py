@@ -18,8 +18,8 @@ from banana100.catalogue.metrics import DRIFT_METRICS
 from banana100.errors import UserError
 from banana100.files import sha256_of
 from banana100.lineage import tables
-from banana100.lineage.columns import SCHEMAS, table_of
-from banana100.snapshot import Snapshot
+from banana100.lineage.columns import SCHEMAS, table_files, table_of
+from banana100.snapshot import Snapshot, is_simulated
 
 NAME = "Banana100 lineage"
 PAPER = "https://arxiv.org/abs/2604.03400"
@@ -28,6 +28,7 @@ CITATION = (
     f"@inproceedings{{banana100, title={{Banana100}}, author={{{' and '.join(AUTHORS)}}}, "
     "booktitle={CVPR 2026 Workshops}, year={2026}, note={arXiv 2604.03400}}"
 )
+_ORDER: list[str | None] = list(SCHEMAS)
 SIMULATED = "simulated: the embedded simulator imitates the rot, no image model was asked"
 _NOT_INCLUDED = (
     " The image files are not included: they are named by path and sha256, and `dvc pull select_seeds replicate` "
@@ -71,11 +72,10 @@ class Lineage:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        files = [paths.SEED_TABLE, paths.IMAGES_TABLE, paths.REQUESTS_TABLE, paths.SCORERS_TABLE]
-        self.tables = [self._table(path) for path in files]
-        metrics = [metric for metric in self.rows("scorers")["metric"] if metric not in DRIFT_METRICS]
-        files = [*map(paths.scores, metrics), paths.DRIFT_TABLE, paths.FAILURES_TABLE]
-        self.tables += [self._table(path) for path in files]
+        scorers = snapshot.scorers["metric"].dropna()
+        metrics = [metric for metric in scorers if metric not in DRIFT_METRICS]
+        files = table_files(metrics)
+        self.tables = [self._table(path) for path in sorted(files, key=lambda path: _ORDER.index(table_of(path)))]
 
     def _table(self, path: Path) -> Table:
         name, content = str(table_of(path)), self.snapshot.read(path)
@@ -106,9 +106,36 @@ class Lineage:
 
     @cached_property
     def requests(self) -> list[dict[str, Any]]:
-        """The rows of the requests; `answered_by` is the model that says it answered, or the one that was asked."""
-        asked = tables.records(self.rows("requests"))
-        return [row | {"answered_by": row["model_answered"] or row["model"] or "unknown"} for row in asked]
+        """The rows of the requests, see `_answers`."""
+        return self._answers("requests")
+
+    @cached_property
+    def refusals(self) -> list[dict[str, Any]]:
+        """The rows of the refusals, see `_answers`."""
+        return self._answers("refusals")
+
+    @cached_property
+    def seed_requests(self) -> dict[str, dict[str, Any]]:
+        """The row of the request that each generated seed was made from, by the seed's name; see `_answers`."""
+        made_from = {(row["seed"], row["source_sha256"]) for row in self.seeds}
+        return {
+            row["seed"]: row for row in self._answers("seed_requests") if (row["seed"], row["image_id"]) in made_from
+        }
+
+    def _answers(self, table: str) -> list[dict[str, Any]]:
+        """Rows with two cells more.
+
+        Those are `answered_by`, the model that says it answered or else the one that was asked, and `simulated`.
+        """
+        return [
+            row | {"answered_by": row["model_answered"] or row["model"] or "unknown", "simulated": is_simulated(row)}
+            for row in tables.records(self.rows(table))
+        ]
+
+    @cached_property
+    def answers(self) -> list[dict[str, Any]]:
+        """Whatever a generator answered: the rows of requests, of refusals, and of requests for seeds."""
+        return [*self.requests, *self.refusals, *self.seed_requests.values()]
 
     @cached_property
     def images(self) -> list[dict[str, Any]]:
@@ -128,6 +155,18 @@ class Lineage:
                 before = seeds.get(row["seed"], {})
             row["parent"] = before.get("path") if row["parent_id"] or row["step"] == 0 else None
         return rows
+
+    def parents(self, request: dict[str, Any]) -> list[str]:
+        """The paths of the images that a request sends along: several where campaigns share it."""
+        return self._positions.get(tuple(request[name] for name in ("parent_id", "seed", "repeat", "step")), [])
+
+    @cached_property
+    def _positions(self) -> dict[tuple[Any, ...], list[str]]:
+        """Paths by image, seed, repeat and the step that comes next."""
+        found: dict[tuple[Any, ...], list[str]] = {}
+        for row in self.images:
+            found.setdefault((row["image_id"], row["seed"], row["repeat"], row["step"] + 1), []).append(row["path"])
+        return found
 
     def image_files(self) -> dict[str, str]:
         """Path of every seed and replica, with its sha256."""
@@ -156,15 +195,22 @@ class Lineage:
 
     def description(self, with_images: bool) -> str:
         """What it all is; says what is simulated, and where the images are."""
-        backends = {row["backend"] for row in self.requests}
+        simulated = {row["simulated"] for row in self.requests}
         models = ", ".join(sorted({row["answered_by"] for row in self.requests}))
         told = (
             f"Images that a generator ({models}) replicated again and again, and what quality metrics say of them: "
             f"{len(self.images)} images, {len(self.requests)} requests, {len(self.rows('scorers'))} metrics, in the "
             "design of the study Banana100."
         )
-        if "simulated" in backends:
-            what = "The replicas are" if backends == {"simulated"} else "The replicas of backend `simulated` are"
+        if self.seed_requests:
+            makers = ", ".join(sorted({row["answered_by"] for row in self.seed_requests.values()}))
+            told += f" {len(self.seed_requests)} seeds are no photographs but made by {makers}."
+        if self.refusals:
+            told += f" {len(self.refusals)} more answers had no image that can be used."
+        if parked := len(self.rows("parked")):
+            told += f" {parked} chains end early."
+        if True in simulated:
+            what = "The replicas are" if simulated == {True} else "The replicas of models called `simulated/…` are"
             told += f" {what} {SIMULATED}, and the numbers are not the paper's."
         if not self.snapshot.revision:
             told += " Made outside of git: the date is the paper's."

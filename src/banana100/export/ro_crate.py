@@ -1,4 +1,4 @@
-"""RO-Crate 1.2 in the profile Process Run Crate 0.5: a CreateAction a request, and one a scorer.
+"""RO-Crate 1.2 in the profile Process Run Crate 0.5: a CreateAction a request, a refusal (a failed one), a scorer.
 
 Images that are included are File entities, known by their path in the crate. Those that are not are contextual
 ImageObject entities under an absolute URI, with the path that they have in the project as `localPath`.
@@ -19,6 +19,7 @@ from banana100.lineage.columns import TABLES
 DOCUMENT = "ro-crate-metadata.json"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 _DONE = {"@type": "CreateAction", "actionStatus": "http://schema.org/CompletedActionStatus"}
+_FAILED = {"@type": "CreateAction", "actionStatus": "http://schema.org/FailedActionStatus"}
 
 Entity = dict[str, Any]
 
@@ -33,7 +34,7 @@ def document(lineage: Lineage, with_images: bool) -> Entity:
     """The crate's metadata."""
     crate = ROCrate(version="1.2")
     base = "" if with_images else lineage.base
-    actions = [*_requests(lineage, base), *_scorings(lineage)]
+    actions = [*_seed_requests(lineage), *_requests(lineage, base), *_refusals(lineage, base), *_scorings(lineage)]
     images = dict(_images(lineage, base))
     files = dict(_tables(lineage)) | (images if with_images else {})
     for path, facts in files.items():
@@ -78,9 +79,10 @@ def _software(lineage: Lineage) -> Iterator[Entity]:
     ours_under = lineage.licences[0]
     ours = {"@id": "#software", "@type": "SoftwareApplication", "name": "banana100", "url": PAPER}
     yield ours | {"softwareVersion": lineage.version, "license": _link(_licence(ours_under.name, ours_under.url))}
-    for backend, model in dict.fromkeys((row["backend"], row["answered_by"]) for row in lineage.requests):
-        facts = {"@id": _model(backend, model), "@type": "SoftwareApplication", "name": model, "softwareVersion": model}
-        yield facts | ({"description": SIMULATED, "isPartOf": _link("#software")} if backend == "simulated" else {})
+    for name, row in {_model(row): row for row in lineage.answers}.items():
+        facts = {"@id": name, "@type": "SoftwareApplication", "name": row["answered_by"]}
+        facts |= {"softwareVersion": row["answered_by"]}
+        yield facts | ({"description": SIMULATED, "isPartOf": _link("#software")} if row["simulated"] else {})
     for row in lineage.scorers:
         facts = {"@id": _scorer(row), "@type": "SoftwareApplication", "name": row["metric"]}
         facts |= {"identifier": row["scorer_id"], "softwareVersion": f"pyiqa {row['pyiqa']}, torch {row['torch']}"}
@@ -93,7 +95,7 @@ def _inputs(lineage: Lineage) -> Iterator[Entity]:
     for row in lineage.seeds:
         facts = {"@id": _source(row["seed"]), "@type": "CreativeWork", "name": row["origin"]}
         yield facts | {"sha256": row["source_sha256"], "license": _link(_licence(row["licence"]))}
-    said = dict.fromkeys((name, row[name]) for row in lineage.requests for name in ("prompt", "config") if row[name])
+    said = dict.fromkeys((name, row[name]) for row in lineage.answers for name in ("prompt", "config") if row[name])
     for name, text in said:
         yield {"@id": _said(name, text), "@type": "PropertyValue", "name": name, "value": text}
 
@@ -128,16 +130,49 @@ def _requests(lineage: Lineage, base: str) -> Iterator[Entity]:
     for row in lineage.requests:
         images = results.get(row["request_id"], [])
         parents = [image["parent"] for image in images if image["parent"]]
-        said = [_link(_said(name, row[name])) for name in ("prompt", "config") if row[name]]
         yield {
             "@id": f"#request-{row['request_id']}",
             **_DONE,
             "name": f"replicate to step {row['step']} of {_chain(row)}",
             "identifier": row["request_id"],
-            "instrument": _link(_model(row["backend"], row["answered_by"])),
-            "object": [*(_link(base + uri_path(path)) for path in dict.fromkeys(parents)), *said],
+            "object": [*(_link(base + uri_path(path)) for path in dict.fromkeys(parents)), *_texts(row)],
             "result": [_link(base + uri_path(image["path"])) for image in images],
-        } | ({"startTime": row["asked_at"]} if row["asked_at"] else {})
+            **_asked(row),
+        }
+
+
+def _seed_requests(lineage: Lineage) -> Iterator[Entity]:
+    for seed, row in lineage.seed_requests.items():
+        yield {
+            "@id": f"#request-{row['request_id']}",
+            **_DONE,
+            "name": f"make the seed {seed}",
+            "identifier": row["request_id"],
+            "object": _texts(row),
+            "result": _link(_source(seed)),
+            **_asked(row),
+        }
+
+
+def _refusals(lineage: Lineage, base: str) -> Iterator[Entity]:
+    for row in lineage.refusals:
+        yield {
+            "@id": f"#refusal-{row['request_id']}-{row['number']}",
+            **_FAILED,
+            "name": f"refuse to replicate to step {row['step']} of {_chain(row)}",
+            "error": ": ".join(filter(None, (row["finish_reason"], row["detail"]))) or "no image",
+            "object": [*(_link(base + uri_path(path)) for path in lineage.parents(row)), *_texts(row)],
+            **_asked(row),
+        }
+
+
+def _texts(row: Entity) -> list[Entity]:
+    return [_link(_said(name, row[name])) for name in ("prompt", "config") if row[name]]
+
+
+def _asked(row: Entity) -> Entity:
+    """Who was asked, and when."""
+    return {"instrument": _link(_model(row))} | ({"startTime": row["asked_at"]} if row["asked_at"] else {})
 
 
 def _scorings(lineage: Lineage) -> Iterator[Entity]:
@@ -165,8 +200,8 @@ def _licence(name: str, url: str | None = None) -> str:
     return url or f"#licence-{sha256_of(name.encode())[:12]}"
 
 
-def _model(backend: str | None, model: str) -> str:
-    return f"#model-{uri_path(f'{backend}/{model}')}"
+def _model(row: Entity) -> str:
+    return f"#model-{uri_path(row['backend'] or 'None')}/{uri_path(row['answered_by'])}"
 
 
 def _scorer(row: Entity) -> str:

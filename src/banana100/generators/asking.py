@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from tqdm import tqdm
 
 from banana100.errors import UserError
-from banana100.generators.base import Refused, Rejected, RemoteBackend, Unavailable
+from banana100.generators.base import Refusal, Refused, Rejected, RemoteBackend, Unavailable
 from banana100.generators.ledger import Ledger, OverBudget
 from banana100.generators.store import AnswerStore, StoredAnswer
 from banana100.generators.walks import Parked, Step, Walk
@@ -130,7 +130,7 @@ class Asking:
                 charge = {"campaign": campaign, "usd": error.refusal.cost_usd}
                 await asyncio.to_thread(self._store.refuse, request, error.refusal, **charge)
                 if refused == REFUSALS:
-                    raise _Parking(step, "refused", _words(error.refusal), attempt) from None
+                    raise _Parking(step, "refused", words(error.refusal), attempt) from None
             except Rejected as error:
                 self._ledger.failed(campaign, request, 0.0)
                 raise _Parking(step, "rejected", str(error), attempt) from None
@@ -238,9 +238,9 @@ async def _signals(stopping: asyncio.Event) -> AsyncIterator[list[int]]:
             loop.remove_signal_handler(number)
 
 
-def _words(refusal: object) -> str:
-    reason, detail = getattr(refusal, "finish_reason", None), getattr(refusal, "detail", None)
-    return f"{reason}: {detail}" if detail else str(reason)
+def words(refusal: Refusal) -> str:
+    """Why an answer has no image that can be used."""
+    return f"{refusal.finish_reason}: {refusal.detail}" if refusal.detail else str(refusal.finish_reason)
 
 
 def _seconds(variable: str, default: float) -> float:

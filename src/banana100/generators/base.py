@@ -1,6 +1,6 @@
 """What a generator takes and gives, and the ways in which it may fail."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -136,10 +136,24 @@ class Backend(Protocol):
         ...
 
 
-class RemoteBackend(Protocol):
-    """A generator behind a network. One instance serves all chains of a campaign, many at a time."""
+class Estimates(Protocol):
+    """What tells the price of requests."""
 
-    def __init__(self, model: str, prices: Prices) -> None: ...
+    def estimate(self, request: Request, turns: int) -> float:
+        """The price to expect of a request with so many turns, in US dollars."""
+        ...
+
+
+class RemoteBackend(Estimates, Protocol):
+    """A generator behind a network. One instance serves all chains of a campaign, many at a time.
+
+    Args:
+        model: which model is asked.
+        prices: what models cost.
+        batch: whether its Batch API will be used, at other prices.
+    """
+
+    def __init__(self, model: str, prices: Prices, batch: bool = False) -> None: ...
 
     async def ask(self, request: Request, turns: Sequence[Turn]) -> Answer:
         """Send one request, once.
@@ -153,10 +167,41 @@ class RemoteBackend(Protocol):
         """
         ...
 
-    def estimate(self, request: Request, turns: int) -> float:
-        """The price to expect of a request with so many turns, in US dollars."""
-        ...
-
     async def close(self) -> None:
         """Let go of connections."""
+        ...
+
+
+class BatchBackend(RemoteBackend, Protocol):
+    """A generator that also takes many requests as one job, to be answered within a day at a lower price."""
+
+    async def submit(self, label: str, asked: Sequence[tuple[Request, Sequence[Turn]]]) -> str:
+        """Start a job, once.
+
+        Args:
+            label: what `find` finds it by.
+            asked: requests with their conversations, as for `ask`.
+
+        Returns:
+            The generator's name for the job.
+
+        Raises:
+            Unavailable, Rejected, Halt: see there; the job may have been started all the same.
+        """
+        ...
+
+    async def find(self, label: str) -> str | None:
+        """The name of the job that was started under a label; None where there is none.
+
+        Raises:
+            Unavailable, Halt: see there.
+        """
+        ...
+
+    async def results(self, name: str, requests: Mapping[str, Request]) -> dict[str, Answer | Exception] | None:
+        """What came of each of a job's requests: an answer, or what `ask` would have raised; None while it is at work.
+
+        Raises:
+            Unavailable, Halt: see there; ask again.
+        """
         ...

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from banana100.generators.base import RemoteBackend
+from banana100.generators.base import Estimates
 from banana100.generators.ledger import Ledger, OverBudget
 from banana100.generators.walks import Walk
 
@@ -36,7 +36,7 @@ class Forecast:
         )
 
 
-def forecast(walks: Sequence[Walk], backends: Mapping[str, RemoteBackend], ledger: Ledger) -> list[Forecast]:
+def forecast(walks: Sequence[Walk], backends: Mapping[str, Estimates], ledger: Ledger) -> list[Forecast]:
     """What each campaign that misses answers will need, in the order of `walks`."""
     by_campaign: dict[str, list[Walk]] = {}
     for walk in walks:
@@ -66,7 +66,7 @@ def check(forecasts: Sequence[Forecast]) -> None:
         )
 
 
-def _usd(walk: Walk, backend: RemoteBackend) -> float:
+def _usd(walk: Walk, backend: Estimates) -> float:
     """Price of the missing steps, as they will be asked: a conversation grows until its history is full."""
     assert walk.step is not None
     turns, kept = len(walk.step.history) + 1, walk.plan.history + 1

@@ -1,10 +1,12 @@
 """Paid walks from beginning to end: what is missing, whether it may be bought, buying it."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from banana100.generators import budgets, remote_backends
+from banana100.errors import UserError
+from banana100.generators import batches, budgets, remote_backends
 from banana100.generators.asking import ask_all
 from banana100.generators.base import RemoteBackend
 from banana100.generators.ledger import Ledger
@@ -48,8 +50,12 @@ def finish(walks: Sequence[Walk], accounts: Sequence[Account], prices: Prices, s
     if not open_walks:
         return
     wanted = {walk.plan.campaign for walk in open_walks}
-    backends = remote_backends(((a.campaign, a.backend, a.model) for a in accounts if a.campaign in wanted), prices)
+    by_jobs = _by_jobs()
+    asked = ((a.campaign, a.backend, a.model) for a in accounts if a.campaign in wanted)
+    backends = remote_backends(asked, prices, by_jobs)
     ledger = Ledger(store, {account.campaign: account.budget_usd for account in accounts})
+    if not by_jobs:
+        batches.refuse_while_open(open_walks, store)
     asyncio.run(_finish(open_walks, backends, store, ledger, what))
 
 
@@ -60,4 +66,15 @@ async def _finish(
     for forecast in forecasts:
         print(forecast.text, flush=True)
     budgets.check(forecasts)
-    await ask_all(walks, backends, store, ledger, what)
+    await (batches.ask_all if _by_jobs() else ask_all)(walks, backends, store, ledger, what)
+
+
+def _by_jobs() -> bool:
+    """Whether the Batch API is to be used, `BANANA100_BATCH`."""
+    value = os.environ.get("BANANA100_BATCH", "0")
+    if value not in ("0", "1"):
+        raise UserError(
+            f"environment: BANANA100_BATCH is {value!r}; allowed: 0 or 1, whether to ask through the Batch API (how "
+            "many images are scored at once is BANANA100_BATCH_SIZE)."
+        )
+    return value == "1"

@@ -1,19 +1,18 @@
 """From the store to the workspace and back: replicas, previews and lineage tables as stage outputs."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from banana100 import images, paths
 from banana100.errors import UserError
 from banana100.files import sha256_of, write_atomically
-from banana100.generators import REMOTE
-from banana100.generators.base import Answer, Refusal
+from banana100.generators import REMOTE, adoption
+from banana100.generators.base import Refusal
 from banana100.generators.store import AnswerStore
 from banana100.generators.walks import Parked, stored
 from banana100.lineage import tables
-from banana100.lineage.identity import Request, canonical_json
+from banana100.lineage.identity import Request
 from banana100.params import PreviewParams
 from banana100.replication.chains import Chain, Replica
 
@@ -39,25 +38,13 @@ def seed_images(store: AnswerStore | None = None) -> dict[str, str]:
 
 
 def adopt(store: AnswerStore) -> int:
-    """Give the store the answers and refusals that lie in the workspace and that it lacks; returns how many answers.
-
-    A clone that pulled released data has the images but an empty store: without this a changed param would buy them
-    all again. Only rows whose request id and image id prove true are taken.
-    """
+    """Give the store the answers and refusals that lie in the workspace and that it lacks; returns how many answers."""
     if not (paths.IMAGES_TABLE.exists() and paths.REQUESTS_TABLE.exists()):
         return 0
-    found = tables.read(paths.IMAGES_TABLE, tables.IMAGES).dropna(subset="request_id").set_index("request_id")
-    adopted = 0
-    for row in tables.records(tables.read(paths.REQUESTS_TABLE, tables.REQUESTS)):
-        request = _proven(row)
-        if request is None or request.id not in found.index or store.holds(request):
-            continue
-        path = Path(found.loc[[request.id], "path"].iloc[0])
-        if path.is_file() and sha256_of(data := path.read_bytes()) == row["image_id"]:
-            facts = {name: row[name] for name in Answer(model_answered=None).record}
-            with store.claim(request):
-                store.put(request, Answer(image=data, **facts))
-            adopted += 1
+    found = tables.read(paths.IMAGES_TABLE, tables.IMAGES).dropna(subset="request_id")
+    place = {request_id: Path(path) for request_id, path in found[["request_id", "path"]].itertuples(index=False)}
+    rows = tables.records(tables.read(paths.REQUESTS_TABLE, tables.REQUESTS))
+    adopted = adoption.adopt(store, rows, lambda request: place.get(request.id))
     if paths.REFUSALS_TABLE.exists():
         _adopt_refusals(store)
     return adopted
@@ -69,16 +56,10 @@ def _adopt_refusals(store: AnswerStore) -> None:
     for row in sorted(rows, key=lambda row: row["number"]):
         by_request.setdefault(row["request_id"], []).append(row)
     for some in by_request.values():
-        request = _proven(some[0])
+        request = adoption.proven(some[0])
         if request and not store.refusals(request):
             with store.claim(request):
                 store.put_refusals(request, [{name: row[name] for name in Refusal(None).record} for row in some])
-
-
-def _proven(row: dict[str, Any]) -> Request | None:
-    """The request that a row tells of, if its id proves true."""
-    request = Request.of_row(row)
-    return request if request and request.id == row["request_id"] else None
 
 
 class Layout:
@@ -105,7 +86,7 @@ class Layout:
             data = self._store.image(answer.image_id)
             self.images.append(_lay_out(chain, request.step, answer.image_id, data, request))
             if request.id not in self.requests:
-                self.requests[request.id] = request_row(Replica(chain, request, answer))
+                self.requests[request.id] = adoption.request_row(request, answer)
         if parked:
             asked.append(parked.request)
             self._parked.append(_parked_row(chain, parked))
@@ -128,18 +109,8 @@ class Layout:
 
     def _add_refusals(self, request: Request) -> None:
         for number, record in enumerate(self._store.refusals(request), start=1):
-            row = {"request_id": request.id, "number": number} | _asked(request) | record
+            row = {"request_id": request.id, "number": number} | adoption.asked(request) | record
             self.refusals[request.id, number] = row
-
-
-def request_row(replica: Replica) -> dict[str, Any]:
-    """The row of the requests table."""
-    identities = {"request_id": replica.request.id, "image_id": replica.answer.image_id}
-    return identities | _asked(replica.request) | replica.answer.record
-
-
-def _asked(request: Request) -> dict[str, Any]:
-    return asdict(request) | {"config": canonical_json(request.config)}
 
 
 def _parked_row(chain: Chain, parked: Parked) -> dict[str, Any]:
@@ -150,7 +121,7 @@ def _parked_row(chain: Chain, parked: Parked) -> dict[str, Any]:
 
 def request_rows(replicas: Iterable[Replica]) -> list[dict[str, Any]]:
     """The rows of the requests table, one a request, ordered by request id."""
-    rows = {replica.request.id: request_row(replica) for replica in replicas}
+    rows = {replica.request.id: adoption.request_row(replica.request, replica.answer) for replica in replicas}
     return [rows[request_id] for request_id in sorted(rows)]
 
 

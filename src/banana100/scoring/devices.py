@@ -1,4 +1,4 @@
-"""Where scores are computed: `BANANA100_DEVICE`, `BANANA100_BATCH`, and how much memory there is."""
+"""Where scores are computed: `BANANA100_DEVICE`, `BANANA100_BATCH_SIZE`, and how much memory there is."""
 
 import os
 from pathlib import Path
@@ -35,14 +35,14 @@ def devices() -> list[str]:
 
 
 def batch_size(device: str) -> int:
-    """How many images of one size go through a metric at once: `BANANA100_BATCH`, else 1 on a CPU and 16 on a GPU.
+    """How many images of one size go through a metric at once: `BANANA100_BATCH_SIZE`, else 1 on a CPU and 16 on a GPU.
 
     Batches are slower than single images on a CPU core. No score depends on it.
 
     Raises:
         UserError: the variable is not a whole number of at least 1.
     """
-    return whole_number("BANANA100_BATCH") or (1 if device == "cpu" else 16)
+    return whole_number("BANANA100_BATCH_SIZE") or (1 if device == "cpu" else 16)
 
 
 def available_mb() -> float:

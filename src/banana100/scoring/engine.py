@@ -1,6 +1,6 @@
 """The engine: passes over the images, in local processes or Ray actors, with the same scores from either.
 
-Environment: `BANANA100_ENGINE` (local or ray), `BANANA100_WORKERS`, `BANANA100_DEVICE`, `BANANA100_BATCH`.
+Environment: `BANANA100_ENGINE` (local or ray), `BANANA100_WORKERS`, `BANANA100_DEVICE`, `BANANA100_BATCH_SIZE`.
 """
 
 import multiprocessing

@@ -1,16 +1,20 @@
-"""Candidates: the photographs inside installed packages, and the user's own."""
+"""Candidates: the photographs inside installed packages, the user's own, and images made from texts."""
 
 import importlib.metadata
 import importlib.util
 import os
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from banana100.catalogue.photographs import BUNDLED
 from banana100.errors import UserError
+from banana100.generators import REMOTE
+from banana100.lineage.identity import Request
 from banana100.params import Source
+from banana100.seeds.generated import origin, texts
 
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif"}
 
@@ -22,23 +26,38 @@ class Candidate:
     Attributes:
         seed: the name it would have as a seed.
         source: the kind of source it comes from.
-        origin: package, version and file, or the path below the project.
+        origin: package, version and file, the path below the project, or the model and the request.
+        read: gives the bytes of the image file.
     """
 
     seed: str
     source: str
     origin: str
     licence: str
-    file: Path
+    read: Callable[[], bytes]
 
 
-def candidates(source: Source) -> Iterator[Candidate]:
-    """The candidates of one source, in the order of params.yaml or of the file names.
+# Gives the image that a request was answered with.
+Answers = Callable[[Request], bytes]
+
+
+def candidates(source: Source, answers: Answers) -> Iterator[Candidate]:
+    """The candidates of one source, in the order of params.yaml or of the file names; no image is read yet.
 
     Raises:
         UserError: a package or folder is absent, or a folder holds no image file.
     """
-    yield from _bundled(source) if source.kind == "bundled" else _directory(source)
+    if source.kind in REMOTE:
+        yield from _generated(source, answers)
+    else:
+        yield from _bundled(source) if source.kind == "bundled" else _directory(source)
+
+
+def _generated(source: Source, answers: Answers) -> Iterator[Candidate]:
+    for text in texts(source):
+        request = text.request
+        where = origin(request.model, request.id)
+        yield Candidate(request.seed, source.kind, where, source.licence, partial(answers, request))
 
 
 def _bundled(source: Source) -> Iterator[Candidate]:
@@ -53,7 +72,7 @@ def _bundled(source: Source) -> Iterator[Candidate]:
             source="bundled",
             origin=f"{photograph.distribution} {version}: {photograph.name}",
             licence=photograph.licence,
-            file=Path(spec.submodule_search_locations[0]) / photograph.name,
+            read=(Path(spec.submodule_search_locations[0]) / photograph.name).read_bytes,
         )
 
 
@@ -66,7 +85,7 @@ def _directory(source: Source) -> Iterator[Candidate]:
         raise UserError(f"{folder}: no image file; allowed: {', '.join(sorted(IMAGE_SUFFIXES))}.")
     for file in files:
         name = unicodedata.normalize("NFC", _readable(file.stem))
-        yield Candidate(name, "directory", _readable(file.as_posix()), source.licence, file)
+        yield Candidate(name, "directory", _readable(file.as_posix()), source.licence, file.read_bytes)
 
 
 def _readable(name: str) -> str:

@@ -1,6 +1,6 @@
 """Stage select_seeds: collect candidates, measure them, choose, save the chosen as PNG."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,10 +8,12 @@ from banana100 import images, paths
 from banana100.errors import UserError
 from banana100.files import keep_only, sha256_of, write_atomically
 from banana100.lineage import tables
-from banana100.params import NAME_RULE, Params, SeedParams, is_name
+from banana100.params import NAME_RULE, Params, SeedParams, is_name, refusal
+from banana100.seeds import generated
 from banana100.seeds.choice import choose
 from banana100.seeds.features import FEATURES, measure
-from banana100.seeds.sources import Candidate, candidates
+from banana100.seeds.generated import Original
+from banana100.seeds.sources import Answers, Candidate, candidates
 from banana100.workers import progress
 
 
@@ -25,24 +27,33 @@ class Examined:
 
 
 def run(params: Params) -> None:
-    """Choose the seeds that params.yaml asks for and write `data/seeds`.
+    """Choose the seeds that params.yaml asks for and write `data/seeds`; a run that fails leaves it as it was.
 
     Raises:
-        UserError: a source is empty, or fewer usable candidates than seeds.count; the sentence names the refused.
+        UserError: a source is empty, or fewer usable candidates than seeds.count; the sentence names the refused. A
+            generator misses its key, does not take it, or would cost too much.
+        Unfinished: some images could not be generated yet.
     """
-    examined = choose_all(params)
+    _before_paying(params)
+    originals = generated.make(params)
+    answers = {original.request.id: original.read for original in originals}
+    examined = choose_all(params, lambda request: answers[request.id]())
     chosen = [candidate for candidate in examined if candidate.row["chosen"]]
-    _write(examined, chosen)
+    _write(examined, chosen, originals)
     print(f"{len(chosen)} seeds of {len(examined)} candidates: {', '.join(c.row['seed'] for c in chosen)}")
 
 
-def choose_all(params: Params) -> list[Examined]:
-    """Examine every candidate that params.yaml names and choose; nothing is written.
+def choose_all(params: Params, answers: Answers = generated.in_workspace) -> list[Examined]:
+    """Examine every candidate that params.yaml names and choose; nothing is written, nobody is asked.
+
+    Args:
+        params: the project's.
+        answers: where generated images come from.
 
     Raises:
-        UserError: as for `run`.
+        UserError: a source is empty, a generated image is missing, or too few candidates are usable.
     """
-    found = [candidate for source in params.seeds.sources for candidate in candidates(source)]
+    found = [candidate for source in params.seed_sources() for candidate in candidates(source, answers)]
     examined = _examine_all(found, params.seeds)
     usable = [candidate for candidate in examined if candidate.png]
     if len(usable) < params.seeds.count:
@@ -62,6 +73,14 @@ def choose_all(params: Params) -> list[Examined]:
     return examined
 
 
+def _before_paying(params: Params) -> None:
+    """What can be told without any generated image must not cost money first."""
+    if generated.all_texts(params):
+        found = [candidate for source in params.seed_sources() for candidate in candidates(source, lambda _: b"")]
+        if len(found) < params.seeds.count:
+            raise refusal("seeds.count", params.seeds.count, f"at most {len(found)}, the number of candidates")
+
+
 def _examine_all(found: list[Candidate], params: SeedParams) -> list[Examined]:
     taken: dict[str, str] = {}
     examined = []
@@ -73,7 +92,7 @@ def _examine_all(found: list[Candidate], params: SeedParams) -> list[Examined]:
 
 
 def _examine(candidate: Candidate, size: int, namesake: str | None) -> Examined:
-    data = candidate.file.read_bytes()
+    data = candidate.read()
     row: dict[str, Any] = {
         "seed": candidate.seed,
         "source": candidate.source,
@@ -98,11 +117,15 @@ def _examine(candidate: Candidate, size: int, namesake: str | None) -> Examined:
     return Examined(row, png, [features[name] for name in FEATURES])
 
 
-def _write(examined: Iterable[Examined], chosen: Iterable[Examined]) -> None:
-    wanted = {paths.SEED_TABLE}
+def _write(examined: Iterable[Examined], chosen: Iterable[Examined], originals: Sequence[Original]) -> None:
+    wanted = {paths.SEED_TABLE, paths.SEED_REQUESTS_TABLE}
     for candidate in chosen:
         path = paths.seed_image(candidate.row["seed"])
         write_atomically(path, candidate.png)
         wanted.add(path)
+    for original in originals:
+        write_atomically(original.path, original.read())
+        wanted.add(original.path)
     tables.write(paths.SEED_TABLE, tables.SEEDS, [candidate.row for candidate in examined])
+    tables.write(paths.SEED_REQUESTS_TABLE, tables.REQUESTS, [original.row for original in originals])
     keep_only(paths.SEEDS, wanted)

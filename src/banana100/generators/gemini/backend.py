@@ -12,21 +12,24 @@ from google.genai import errors as api_errors
 from banana100.generators.base import Answer, Halt, Refused, Rejected, Turn, Unavailable
 from banana100.generators.gemini import errors, messages
 from banana100.generators.gemini.client import MAX_BODY, TooLarge, new_client
+from banana100.generators.gemini.jobs import Jobs
 from banana100.generators.gemini.prices import PriceList
 from banana100.lineage.identity import Request
 from banana100.params import Prices
 
 
 class Gemini:
-    """Asks one model; see `RemoteBackend`.
+    """Asks one model; see `BatchBackend`.
 
     Raises:
         UserError: no key in the environment, or a base URL that is none.
     """
 
-    def __init__(self, model: str, prices: Prices) -> None:
-        self._model, self._prices = model, PriceList(model, prices)
-        self._client = new_client(f"{model} is to be asked")
+    def __init__(self, model: str, prices: Prices, batch: bool = False) -> None:
+        self._prices = PriceList(model, prices, batch)
+        self._client, self._http = new_client(f"{model} is to be asked")
+        jobs = Jobs(self._client, model, self._prices)
+        self.submit, self.find, self.results = jobs.submit, jobs.find, jobs.results
 
     async def ask(self, request: Request, turns: Sequence[Turn]) -> Answer:
         """Send one request, once; see `RemoteBackend.ask`."""
@@ -64,4 +67,4 @@ class Gemini:
 
     async def close(self) -> None:
         """Let go of connections."""
-        await self._client.aio.aclose()
+        await self._http.aclose()

@@ -23,11 +23,14 @@ class TooLarge(Exception):
     """An answer is larger than `MAX_BODY`."""
 
 
-def new_client(needed_for: str) -> genai.Client:
+def new_client(needed_for: str) -> tuple[genai.Client, httpx.AsyncClient]:
     """A client that sends each request once: retries, which are paid for, are ours to decide.
 
     Args:
         needed_for: a clause for the message where there is no key.
+
+    Returns:
+        The client, and the connections below it, which are to be closed.
 
     Raises:
         UserError: no key in the environment, or a base URL that is none.
@@ -42,19 +45,13 @@ def new_client(needed_for: str) -> genai.Client:
     url = os.environ.get(BASE_URL)
     if url and not url.startswith(("http://", "https://")):
         raise UserError(f"environment: {BASE_URL} is {url!r}; allowed: a URL that starts with http:// or https://.")
+    timeout = httpx.Timeout(None, connect=30)  # that of a whole answer is the asker's
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-    return genai.Client(
-        api_key=key,
-        vertexai=False,  # whatever GOOGLE_GENAI_USE_VERTEXAI says: it would send other requests elsewhere
-        http_options=types.HttpOptions(
-            base_url=url,
-            api_version="v1beta",
-            # the time-out for a whole answer is the asker's; this one bounds silence
-            httpx_async_client=httpx.AsyncClient(
-                transport=_Bounded(limits=limits), timeout=httpx.Timeout(None, connect=30)
-            ),
-        ),
-    )
+    # files are downloaded from where the API redirects to
+    http = httpx.AsyncClient(transport=_Bounded(limits=limits), timeout=timeout, follow_redirects=True)
+    options = types.HttpOptions(base_url=url, api_version="v1beta", httpx_async_client=http)
+    # vertexai: whatever GOOGLE_GENAI_USE_VERTEXAI says, which would send other requests elsewhere
+    return genai.Client(api_key=key, vertexai=False, http_options=options), http
 
 
 def without_key(text: Any) -> str:
@@ -69,7 +66,8 @@ class _Bounded(httpx.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         response = await super().handle_async_request(request)
-        response.stream = _BoundedStream(response.stream)
+        if request.url.path.endswith(":generateContent"):  # files of a batch's answers go to the disk
+            response.stream = _BoundedStream(response.stream)
         return response
 
 

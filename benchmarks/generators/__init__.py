@@ -1,0 +1,1 @@
+"""How fast paid generators are asked, and how much memory that takes."""

@@ -1,0 +1,30 @@
+"""Ask what the project in the current folder misses, and print how many seconds the asking alone took."""
+
+import asyncio
+import time
+
+from banana100 import params
+from banana100.generators import remote_backends
+from banana100.generators.asking import ask_all
+from banana100.generators.ledger import Ledger
+from banana100.generators.store import AnswerStore
+from banana100.generators.walks import Walk
+from banana100.replication.chains import plan
+from banana100.replication.workspace import seed_images
+
+
+def main() -> None:
+    """Do it."""
+    checked, store = params.load(), AnswerStore()
+    ((name, campaign),) = checked.active_campaigns().items()
+    walks = [Walk(chain, store) for chain in plan({name: campaign}, seed_images(store))]
+    backends = remote_backends([(name, campaign.backend, campaign.model)], checked.prices)
+    begun = time.perf_counter()
+    asyncio.run(ask_all(walks, backends, store, Ledger(store, {name: 1e6}), "benchmark"))
+    print(time.perf_counter() - begun)
+    if parked := [walk.parked for walk in walks if walk.parked]:
+        raise SystemExit(f"parked: {parked[0]}")
+
+
+if __name__ == "__main__":
+    main()
