@@ -1,4 +1,4 @@
-"""Do requests run side by side, does memory stay flat over 28,000 of them, how soon does a full store have nothing to do?
+"""Do requests run side by side, is memory flat over 28,000 of them, how soon is there nothing to do on a full store?
 
 Usage, from the repository's root: python -m benchmarks.generators [--runs 5] [--requests 28000]
 
@@ -18,9 +18,9 @@ from typing import Any
 
 import psutil
 import yaml
-from banana100.dry_run.server import running
 
 from banana100.catalogue.photographs import BUNDLED
+from banana100.dry_run.server import running
 from banana100.workers import worker_count
 from benchmarks.measure import ROOT, environment, finish, start, table, timed
 

@@ -82,8 +82,8 @@ REFERENCES: dict[str, dict[str, tuple[str, str]]] = {
 # By column, or by table and column where one name means two things.
 _DESCRIPTIONS = {
     "seed": "name of the seed",
-    "source": "kind of source: bundled with a package, or a directory of the user's",
-    "origin": "where the photograph comes from: package, version and file, or the path below the project",
+    "source": "kind of source: bundled with a package, a directory of the user's, or a generator",
+    "origin": "where the image comes from: package, version and file, the path below the project, or model and request",
     "licence": "the terms that the photograph may be used under",
     "source_sha256": "sha256 of the photograph's file",
     "scorers.source_sha256": "sha256 of the code that turns a file's bytes into a score, pyiqa's included",

@@ -98,5 +98,5 @@ def dvc_hash(output: Path, known: Mapping[Path, Fingerprint]) -> str | None:
         return None
     # a .dir object: DVC's JSON of the files, sorted by path
     entries = [{"md5": md5, "relpath": path} for path, md5 in files.items()]
-    entries.sort(key=lambda entry: tuple(entry["relpath"].split("/")))
+    entries.sort(key=lambda entry: entry["relpath"])
     return hashlib.md5(json.dumps(entries, sort_keys=True).encode(), usedforsecurity=False).hexdigest() + ".dir"

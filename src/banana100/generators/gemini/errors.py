@@ -37,7 +37,8 @@ def of_code(  # noqa: PLR0913, PLR0917  as many as Google tells
     """
     said = without_key(message or details or "")[:300].rstrip(".")
     what = without_key(f"{code} {status}: {said}" if status else f"{code}: {said}")
-    if code in (401, 403) or "API_KEY" in str(details) or "api key" in said.lower():
+    about_key = "API_KEY" in str(details) or "api key" in said.lower()
+    if code in (401, 403) or (code == 400 and about_key):
         return Halt(f"the API does not take the key in {KEY} ({what}); what was answered is kept, run again to go on.")
     if code == 404:
         return Halt(
