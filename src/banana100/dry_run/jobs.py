@@ -25,9 +25,10 @@ _SIDE_BY_SIDE = 8  # requests of one job answered at a time
 _PENDING = 0.3  # share of a job's time before it begins
 _RPC = "type.googleapis.com/google.ai.generativelanguage.v1main"
 
-# Answers one request of a job, as a JSON object with `response` or `error`. The first argument are all of the job's
-# requests, in the order in which they were asked; the answers come one by one, when asked for by index.
+# Answers one request of a job, as a JSON object with `response` or `error`.
 Answer = Callable[[], Awaitable[bytes]]
+
+# Takes a job's id, its model and all its requests, in the order asked; the answers are made when called for.
 Begin = Callable[[str, str, Sequence[Any]], Sequence[Answer]]
 
 

@@ -100,7 +100,7 @@ def answer(asked: Asked, fault: Fault, number: int, canned: bool) -> Made:
     drawn = {Fault.TWO_IMAGES: 2}.get(fault, 1 if image else 0)
     content |= {
         "usageMetadata": _usage(asked, drawn, thought=fault is not Fault.PROMPT_BLOCKED),
-        "modelVersion": asked.model,
+        "modelVersion": f"simulated/{asked.model}",
         "responseId": secrets.token_urlsafe(16),
     }
     accepted = sha256_of(image) if image and fault in GOOD else None
@@ -125,7 +125,7 @@ def _parts(asked: Asked, fault: Fault, number: int, canned: bool) -> tuple[dict[
         return {"parts": [thought, _interim(image)]}, None
     if asked.thoughts and not canned:
         shown.append(_interim(image))
-    image = _bent(image, fault)
+    image = _bent(image, fault, number)
     final = _part(image) | {"thoughtSignature": _base64(hashlib.sha512(image).digest())}
     if fault is Fault.TRUNCATED_BASE64:
         data = final["inlineData"]["data"]
@@ -205,15 +205,15 @@ def _sketch(image: bytes) -> bytes:
     return encode_png((decode(image) // 64 * 64 + 32).astype(np.uint8))
 
 
-def _bent(image: bytes, fault: Fault) -> bytes:
+def _bent(image: bytes, fault: Fault, number: int) -> bytes:
     """The image as it comes with a fault."""
     if fault is Fault.OTHER_SIZE:
-        return _encoded(_resized(image))
+        return _numbered(_encoded(_resized(image)), number)
     if fault is Fault.OTHER_ASPECT:
         pixels = decode(image)
-        return encode_png(pixels[: max(1, pixels.shape[0] * 9 // 16)])
+        return _numbered(encode_png(pixels[: max(1, pixels.shape[0] * 9 // 16)]), number)
     if fault is Fault.JPEG_AS_PNG:
-        return _encoded(Image.fromarray(decode(image)), "JPEG", quality=95)
+        return _encoded(Image.fromarray(decode(image)), "JPEG", quality=95, comment=f"{_RUN} {number}")
     if fault is Fault.CORRUPT_IMAGE:
         return _corrupt(image)
     return _bomb() if fault is Fault.BOMB_IMAGE else image
@@ -251,11 +251,15 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-# One picture for all; the run's and the request's number in a text chunk make each its own.
+# One ready-made picture for all; the run's and the request's number in a text chunk make each its own.
 _RUN = secrets.token_hex(8)
 _PICTURE = encode_png(_from_text("canned")[:: _SIDE // _CANNED_SIDE, :: _SIDE // _CANNED_SIDE] // 16 * 16)
 _HEADER = 8 + 25  # signature and IHDR
 
 
 def _canned(number: int) -> bytes:
-    return _PICTURE[:_HEADER] + _chunk(b"tEXt", f"number\0{_RUN} {number}".encode()) + _PICTURE[_HEADER:]
+    return _numbered(_PICTURE, number)
+
+
+def _numbered(png: bytes, number: int) -> bytes:
+    return png[:_HEADER] + _chunk(b"tEXt", f"number\0{_RUN} {number}".encode()) + png[_HEADER:]
