@@ -40,8 +40,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test leaves its seeds for the others, as choosing takes a second."""
+    return tmp_path_factory.mktemp("chosen") / "seeds"
+
+
 @pytest.fixture
-def campaign(small_params: dict[str, Any], set_params: SetParams, project: Path) -> dict[str, Any]:
+def campaign(small_params: dict[str, Any], set_params: SetParams, project: Path, chosen: Path) -> dict[str, Any]:
     """A paid campaign of 2 chains of 3 steps at 96 pixels, its seeds chosen; `change` it before running."""
     paid = {
         "backend": "gemini",
@@ -55,7 +61,10 @@ def campaign(small_params: dict[str, Any], set_params: SetParams, project: Path)
     }
     small_params["campaigns"], small_params["active"] = {"replica": paid}, ["replica"]
     set_params(small_params)
-    assert main(["select_seeds"]) == 0
+    if not chosen.exists():
+        assert main(["select_seeds"]) == 0
+        shutil.copytree(paths.SEEDS, chosen)
+    shutil.copytree(chosen, paths.SEEDS, dirs_exist_ok=True)
     return paid
 
 
@@ -75,6 +84,10 @@ class Served:
         self.log = log
 
     def lines(self) -> list[dict[str, Any]]:
+        """All of the log; a line is written just after its answer went out."""
+        size = -1
+        while self.log.exists() and size != (size := self.log.stat().st_size):
+            time.sleep(0.02)
         return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
 
     @property
