@@ -70,7 +70,7 @@ def _git(folder: Path, *arguments: str) -> None:
 def _write_params() -> dict[str, Any]:
     params = yaml.safe_load(paths.PARAMS.read_text(encoding="utf-8"))
     campaign = params["campaigns"]["simulated-paper-shape"] | {"repeats": _REPEATS, "steps": _STEPS}
-    params |= {"active": [CAMPAIGN], "campaigns": {CAMPAIGN: campaign}}
+    params |= {"active": [CAMPAIGN], "campaigns": {CAMPAIGN: campaign}, "campaign_sets": {}}
     params["seeds"] |= {"count": _SEEDS, "size": 256}  # which all 14 photographs reach
     params["scoring"] |= {"metrics": "paper21", "drift": ["psnr"]}
     params["ranking"]["metrics"] = "paper21"
@@ -94,6 +94,8 @@ def _write_lineage(image_bytes: int) -> None:
         write_atomically(preview, images.encode_preview(image.read_bytes(), side))
     tables.write(paths.IMAGES_TABLE, tables.IMAGES, rows)
     tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, request_rows(replicas))
+    tables.write(paths.REFUSALS_TABLE, tables.REFUSALS, [])
+    tables.write(paths.PARKED_TABLE, tables.PARKED, [])
 
 
 def _walk(chain: Chain, start: bytes, size: int, random: np.random.Generator) -> Iterator[tuple[Replica, bytes]]:

@@ -95,7 +95,7 @@ def test_chains_are_walked_in_order_and_the_next_run_asks_nothing(store: Path) -
     backend = Fake()
     walks = run(store, backend, Line("a"), Line("b"))
     assert [walk.step for walk in walks] == [None, None] and set(backend.asked.values()) == {1}
-    images = [AnswerStore(store).image(answer.image_id) for _, answer in stored(Line("b"), AnswerStore(store))]
+    images = [AnswerStore(store).image(answer.image_id) for _, answer in stored(Line("b"), AnswerStore(store))[0]]
     assert images == [b"b 1", b"b 2", b"b 3"]
     again = Fake()
     run(store, again, Line("a"), Line("b"))
@@ -124,9 +124,9 @@ def test_what_passes_is_asked_again_and_counted(store: Path) -> None:
 
     (walk,) = run(store, Fake(trouble), Line("a"))
     assert walk.step is None and walk.parked is None
-    (_, answer) = stored(Line("a"), AnswerStore(store))[1]
+    (_, answer) = stored(Line("a"), AnswerStore(store))[0][1]
     assert answer.record["attempts"] == 4 and answer.record["cost_usd"] == 0.1
-    request, _ = stored(Line("a"), AnswerStore(store))[1]
+    request, _ = stored(Line("a"), AnswerStore(store))[0][1]
     assert [record["finish_reason"] for record in AnswerStore(store).refusals(request)] == ["IMAGE_SAFETY"]
     # three answers and one refusal at a tenth, and the broken connection at what was expected
     assert Ledger(AnswerStore(store), {}).spent("mine") == pytest.approx(0.4 + 0.125)

@@ -164,7 +164,7 @@ def test_a_name_is_always_one_folder(name: str) -> None:
         ("active: [nope]", "is missing"),
         (None, "no such file"),
         (b"\xff\xfe\x00", "not UTF-8"),
-        ("active: 2001-99-99", "not YAML"),
+        ("active: 2001-99-99", "seeds is missing"),
         ("active: !!int abc", "not YAML"),
         ("active: !!timestamp x", "not YAML"),
         ("[" * 3000, "not YAML"),
@@ -212,3 +212,30 @@ def test_a_relative_store_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BANANA100_STORE", str(paths.REPLICAS.resolve() / "store"))
     with pytest.raises(UserError, match="allowed: a path outside data/replicas"):
         paths.store()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1:1", "16:9", "1e-05", "1.5e3", "yes", "on", "No", "0o17", "017", "1_000", ".5", "5.", "-3", "+3", "true", "True",
+     "null", "~", "'512'", "2026-07-01", ".inf", "0x1F", "1K", "[1:1, 2]", "{a: 1e3}"],
+)  # fmt: skip
+def test_yaml_means_what_it_means_to_dvc(text: str) -> None:
+    """DVC writes params.yaml anew for `dvc exp run -S`, with the quotes that it thinks are needed, and hashes it."""
+    from dvc.utils.serialize import parse_yaml
+
+    from banana100.yaml12 import Loader
+
+    ours = yaml.load(f"key: {text}", Loader=Loader)["key"]
+    theirs = parse_yaml(f"key: {text}", Path("x.yaml"))["key"]
+    assert ours == theirs or str(theirs) == ours, (ours, theirs)  # a day is a day to DVC and a text to us
+
+
+def test_params_that_dvc_has_rewritten_mean_the_same(tmp_path: Path) -> None:
+    from dvc.utils.serialize import modify_yaml
+
+    (tmp_path / "params.yaml").write_text((Path(__file__).parents[1] / "params.yaml").read_text())
+    before = params.load(tmp_path / "params.yaml")
+    with modify_yaml(tmp_path / "params.yaml") as content:
+        content["seeds"]["count"] = 7
+    after = params.load(tmp_path / "params.yaml")
+    assert after.seeds.count == 7 and after.campaigns == before.campaigns and after.prices == before.prices

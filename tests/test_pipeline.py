@@ -288,7 +288,13 @@ def test_the_static_gitignore_covers_every_cached_output() -> None:
 def test_every_key_of_params_has_a_comment() -> None:
     lines = (ROOT / "params.yaml").read_text().splitlines()
     sections = {"seeds:", "scoring:", "ranking:"}  # blocks whose keys are explained one by one
+    listed = ("prompts:", "images:")  # blocks of texts and prices that are explained as a whole
+    within = 0
     for before, line in pairwise(lines):
+        indent = len(line) - len(line.lstrip())
+        if within and indent > within:
+            continue
+        within = indent if line.strip() in listed else 0
         if (
             re.match(r"\s*[\w-]+:(\s|$)", line)
             and line.strip() not in sections

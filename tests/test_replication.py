@@ -241,6 +241,19 @@ def test_answers_in_pulled_data_are_taken_over_and_not_asked_again(seeded: Path,
     assert journal(store) == {"stored": CHAINS * STEPS} and snapshot(seeded / "data") == before
 
 
+def test_answers_of_an_earlier_version_are_taken_over(seeded: Path, store: Path) -> None:
+    """Its table of requests has fewer columns, and there are no tables of refusals and parked chains."""
+    assert main(["replicate"]) == 0
+    before = snapshot(seeded / "data")
+    rows = tables.read(paths.REQUESTS_TABLE, tables.REQUESTS).drop(columns="previous_id")
+    rows.to_parquet(paths.REQUESTS_TABLE)
+    paths.REFUSALS_TABLE.unlink()
+    paths.PARKED_TABLE.unlink()
+    shutil.rmtree(store)
+    assert main(["replicate"]) == 0
+    assert journal(store) == {"stored": CHAINS * STEPS} and snapshot(seeded / "data") == before
+
+
 def test_forged_answers_are_not_taken_over(seeded: Path, store: Path) -> None:
     assert main(["replicate"]) == 0
     before = snapshot(seeded / "data")
@@ -340,5 +353,5 @@ def test_a_backend_of_ones_own_needs_one_class(
     )
     chain = Chain("c", campaign, seed, seed_id, 1)
     compute(chain)
-    (_, second) = stored(chain, answers)[1]
+    (_, second) = stored(chain, answers)[0][1]
     assert answers.image(second.image_id) == paths.seed_image(seed).read_bytes()

@@ -15,6 +15,7 @@ from banana100 import paths
 from banana100.catalogue.metrics import DRIFT_METRICS, EVERY_METRIC, METRICS
 from banana100.catalogue.photographs import BUNDLED
 from banana100.errors import UserError
+from banana100.yaml12 import Loader
 
 NAME_RULE = "1 to 80 printable characters (240 bytes) without / and \\, not starting with a dot"
 
@@ -39,9 +40,7 @@ ImageSize = Literal["512", "1K", "2K", "4K"]
 class GeminiConfig(_Strict):
     """Generation settings of Google's image models. What is left out is not sent: the model's own default holds."""
 
-    aspect_ratio: AspectRatio | None = Field(
-        None, description=f"one of {', '.join(typing.get_args(AspectRatio))}, in quotes"
-    )
+    aspect_ratio: AspectRatio | None = Field(None, description=f"one of {', '.join(typing.get_args(AspectRatio))}")
     image_size: ImageSize | None = Field(None, description=f"one of {', '.join(typing.get_args(ImageSize))}, in quotes")
     response_modalities: list[Literal["TEXT", "IMAGE"]] | None = Field(
         None, min_length=1, description="a list of TEXT and IMAGE"
@@ -282,7 +281,7 @@ def load(path: Path = paths.PARAMS) -> Params:
             that names key, value and what is allowed.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=Loader)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file in {Path.cwd().name}/; start from the project's root.") from None
     except UnicodeDecodeError as error:

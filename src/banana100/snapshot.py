@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pandas as pd
+import pyarrow as pa
 import yaml
 
 from banana100 import paths
@@ -14,6 +15,7 @@ from banana100.errors import UserError
 from banana100.lineage import tables
 from banana100.lineage.columns import SCHEMAS, table_of
 from banana100.lineage.identity import identity
+from banana100.yaml12 import Loader
 
 
 class Files(Protocol):
@@ -25,6 +27,10 @@ class Files(Protocol):
         Raises:
             UserError: it is not there.
         """
+        ...
+
+    def older(self, path: Path) -> bool:
+        """Whether the state is of a time before there was such a file."""
         ...
 
 
@@ -39,6 +45,7 @@ class Snapshot:
 
     def __init__(self, files: Files, revision: str | None, modified: bool) -> None:
         self.read = files.read
+        self._older = files.older
         self.revision = revision
         self.modified = modified
         self._tables: dict[Path, pd.DataFrame] = {}
@@ -94,6 +101,21 @@ class Snapshot:
         return self.table(paths.REQUESTS_TABLE)
 
     @property
+    def refusals(self) -> pd.DataFrame:
+        """The table of answers without an image that can be used."""
+        return self.table(paths.REFUSALS_TABLE)
+
+    @property
+    def parked(self) -> pd.DataFrame:
+        """The table of chains that end early."""
+        return self.table(paths.PARKED_TABLE)
+
+    @property
+    def seed_requests(self) -> pd.DataFrame:
+        """The table of requests that seeds were made from."""
+        return self.table(paths.SEED_REQUESTS_TABLE)
+
+    @property
     def scorers(self) -> pd.DataFrame:
         """The table of scorers."""
         return self.table(paths.SCORERS_TABLE)
@@ -122,15 +144,19 @@ class Snapshot:
         return identity(self.lock[stage]) if stage in self.lock else None
 
     def table(self, path: Path) -> pd.DataFrame:
-        """A row table, read once; see `tables.read`.
+        """A row table, read once; see `tables.read`. What commits before generators behind a network lack is empty.
 
         Raises:
             UserError: it is absent or damaged.
         """
         if path not in self._tables:
-            schema = SCHEMAS[table_of(path) or ""]
-            self._tables[path] = tables.read(path, schema, io.BytesIO(self.read(path)))
+            self._tables[path] = self._read_table(path, SCHEMAS[table_of(path) or ""])
         return self._tables[path]
+
+    def _read_table(self, path: Path, schema: pa.Schema) -> pd.DataFrame:
+        if path in _LATER and self._older(path):
+            return schema.empty_table().to_pandas()
+        return tables.read(path, schema, io.BytesIO(self.read(path)))
 
     def _stages(self, path: Path, content: bytes) -> dict[str, dict[str, Any]]:
         stages = self._yaml(path, content).get("stages")
@@ -140,7 +166,7 @@ class Snapshot:
 
     def _yaml(self, path: Path, content: bytes) -> dict[str, Any]:
         try:
-            block = yaml.load(content, Loader=_LOADER)
+            block = yaml.load(content, Loader=Loader)
         except (yaml.YAMLError, UnicodeDecodeError, ValueError):
             raise UserError(f"{path}: not YAML; restore it with `git checkout {path}`.") from None
         if not isinstance(block, dict):
@@ -148,7 +174,10 @@ class Snapshot:
         return block
 
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one reads a dvc.lock in a tenth of the time
+# The tables that came with generators behind a network.
+_LATER = {paths.REFUSALS_TABLE, paths.PARKED_TABLE, paths.SEED_REQUESTS_TABLE}
+# Tables beside them that always were there.
+_NEIGHBOUR = {paths.LINEAGE: paths.IMAGES_TABLE, paths.SEEDS: paths.SEED_TABLE}
 
 
 def of_workspace() -> Snapshot:
@@ -185,6 +214,9 @@ class _Workspace:
         except OSError as error:
             raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
 
+    def older(self, path: Path) -> bool:
+        return False  # here a table that is absent is missing
+
 
 class _Revision:
     def __init__(self, files: Any, revision: str) -> None:
@@ -200,6 +232,10 @@ class _Revision:
             raise UserError(
                 f"{path}: at {self._revision} neither in git, nor in DVC's cache, nor in a remote that can be reached."
             ) from None
+
+    def older(self, path: Path) -> bool:
+        self.read(_NEIGHBOUR[path.parent])  # a folder that cannot be listed would seem to lack the file
+        return not self._files.exists(path.as_posix())
 
 
 def _git(*arguments: str) -> str:

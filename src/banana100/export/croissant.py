@@ -13,7 +13,7 @@ import mlcroissant as mlc
 
 from banana100 import paths
 from banana100.export.files import copy_tables, write_json
-from banana100.export.lineage import CITATION, NAME, PAPER, Licence, Lineage, media_type
+from banana100.export.lineage import CITATION, NAME, PAPER, Licence, Lineage, Table, media_type
 from banana100.lineage.columns import KEYS, REFERENCES, SCHEMAS, TABLES, description
 
 DOCUMENT = "croissant.json"
@@ -65,8 +65,8 @@ def _files(context: mlc.Context, lineage: Lineage) -> list[mlc.FileObject | mlc.
     objects = [
         mlc.FileObject(
             ctx=context,
-            id=table.path.name,
-            name=table.path.name,
+            id=_file(table),
+            name=_file(table),
             content_url=table.path.as_posix(),
             content_size=f"{len(table.content)} B",
             encoding_formats=[_PARQUET],
@@ -76,6 +76,11 @@ def _files(context: mlc.Context, lineage: Lineage) -> list[mlc.FileObject | mlc.
     ]
     scores = [table.path.as_posix() for table in lineage.files("scores")]
     return [*objects, _file_set(context, "score-tables", scores, [_PARQUET])]
+
+
+def _file(table: Table) -> str:
+    """What a file is known by: two of them are called requests.parquet."""
+    return table.path.name if table.name == "scores" else f"{table.name}.parquet"
 
 
 def _images(context: mlc.Context, lineage: Lineage) -> list[mlc.FileSet]:
@@ -115,7 +120,7 @@ def _column(name: str, column: str, lineage: Lineage) -> mlc.Source:
     extract = mlc.Extract(column=column)
     if name == "scores":
         return mlc.Source(file_set="score-tables", extract=extract)
-    return mlc.Source(file_object=lineage.files(name)[0].path.name, extract=extract)
+    return mlc.Source(file_object=_file(lineage.files(name)[0]), extract=extract)
 
 
 def _referred(name: str, reference: tuple[str, str] | None, lineage: Lineage) -> mlc.Source:

@@ -19,7 +19,7 @@ from banana100.errors import UserError
 from banana100.files import sha256_of
 from banana100.lineage import tables
 from banana100.lineage.columns import SCHEMAS, table_files, table_of
-from banana100.snapshot import Snapshot, is_simulated
+from banana100.snapshot import Snapshot
 
 NAME = "Banana100 lineage"
 PAPER = "https://arxiv.org/abs/2604.03400"
@@ -128,7 +128,11 @@ class Lineage:
         Those are `answered_by`, the model that says it answered or else the one that was asked, and `simulated`.
         """
         return [
-            row | {"answered_by": row["model_answered"] or row["model"] or "unknown", "simulated": is_simulated(row)}
+            row
+            | {
+                "answered_by": row["model_answered"] or row["model"] or "unknown",
+                "simulated": tables.is_simulated(row["backend"], row["model_answered"]),
+            }
             for row in tables.records(self.rows(table))
         ]
 

@@ -1,6 +1,6 @@
 """Walks: requests of which each needs the answer before it, as the steps of a chain."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -112,8 +112,8 @@ class Walk:
         return self.plan.length - self.done
 
 
-def stored(plan: Plan, store: AnswerStore) -> Sequence[tuple[Request, StoredAnswer]]:
-    """The steps that the store has answers for, from the first on."""
+def stored(plan: Plan, store: AnswerStore) -> tuple[list[tuple[Request, StoredAnswer]], Step | None]:
+    """The steps that the store has answers for, from the first on, and the one that it has none for."""
     found: list[tuple[Request, StoredAnswer]] = []
     steps = plan.steps()
     step = next(steps, None)
@@ -123,4 +123,4 @@ def stored(plan: Plan, store: AnswerStore) -> Sequence[tuple[Request, StoredAnsw
             step = steps.send(answer)
         except StopIteration:
             step = None
-    return found
+    return found, step

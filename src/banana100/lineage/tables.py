@@ -157,6 +157,9 @@ SCORERS = pa.schema(
 FAILURES = pa.schema({"image_id": _text, "reference_id": _text, "metric": _text, "reason": _text, "scorer_id": _text})
 
 
+# Columns that tables of earlier versions lack; missing values say the same.
+_LATER = {"previous_id"}
+
 _MEND = "restore it with `dvc checkout`, or delete it to have it made again"
 
 
@@ -187,7 +190,7 @@ def read(path: Path, schema: pa.Schema, content: BinaryIO | None = None) -> pd.D
         UserError: the file is absent, damaged, or has other columns.
     """
     try:
-        table = pq.ParquetFile(content or path).read()
+        table = _with_later(pq.ParquetFile(content or path).read(), schema)
         if table.schema.names == schema.names:
             table = table.cast(schema)
     except FileNotFoundError:
@@ -201,6 +204,21 @@ def read(path: Path, schema: pa.Schema, content: BinaryIO | None = None) -> pd.D
             f"{path}: has the columns {', '.join(table.schema.names)}; allowed: {', '.join(schema.names)}; {_MEND}."
         )
     return table.to_pandas(types_mapper={_whole: pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}.get)
+
+
+def is_simulated(backend: str, model_answered: str | None) -> bool:
+    """Whether no image model gave an answer: a generator's own server may be simulated too."""
+    return backend == "simulated" or (model_answered or "").startswith("simulated/")
+
+
+def _with_later(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns that it is too old to have: released data must stay readable."""
+    for name in _LATER.intersection(schema.names).difference(table.schema.names):
+        field = schema.field(name)
+        table = table.add_column(
+            min(schema.get_field_index(name), table.num_columns), field, pa.nulls(len(table), field.type)
+        )
+    return table
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

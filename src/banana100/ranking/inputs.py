@@ -21,7 +21,7 @@ class Inputs:
     Attributes:
         study: everything that is computed from.
         failed: how many images each metric could not score; metrics that scored all are absent.
-        simulated: campaigns whose images the simulator made.
+        simulated: campaigns with images that no image model made.
     """
 
     study: Study
@@ -101,6 +101,9 @@ def _check_told(metric: str, missing: set[str], failures: pd.DataFrame) -> None:
 
 
 def _simulated_campaigns(images: pd.DataFrame) -> set[str]:
+    """Campaigns with an answer that no image model gave, be it that a generator's own server was simulated."""
     requests = tables.read(paths.REQUESTS_TABLE, tables.REQUESTS)
-    made_by = images.merge(requests[["request_id", "backend"]], on="request_id")
-    return set(made_by.loc[made_by["backend"] == "simulated", "campaign"])
+    answers = requests[["backend", "model_answered"]].astype(object)
+    answers = answers.where(answers.notna(), None).itertuples(index=False)
+    simulated = requests[[tables.is_simulated(*answer) for answer in answers]]
+    return set(images.loc[images["request_id"].isin(simulated["request_id"]), "campaign"])

@@ -48,7 +48,7 @@ def run(params: Params) -> None:
     taken_over = f", {adopted} answers taken over from the workspace" if adopted else ""
     answered = f"{len(laid_out.requests)} requests answered, {len(laid_out.refusals)} refusals"
     print(f"{len(chains)} chains, {len(laid_out.images)} images, {answered}{taken_over}")
-    _conclude(parked)
+    _conclude(laid_out.parked)
 
 
 def _compute(chains: list[Chain]) -> None:

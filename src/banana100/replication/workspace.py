@@ -74,22 +74,25 @@ class Layout:
         self.images: list[dict[str, Any]] = []
         self.requests: dict[str, dict[str, Any]] = {}
         self.refusals: dict[tuple[str, int], dict[str, Any]] = {}
-        self._parked: list[dict[str, Any]] = []
+        self.parked: dict[tuple[str, str, int], Parked] = {}
 
     def add(self, chain: Chain, parked: Parked | None) -> None:
         """Lay out one chain as far as the store has it."""
         seed = paths.seed_image(chain.seed).read_bytes()
         self.images.append(_lay_out(chain, 0, chain.seed_id, seed, None))
         asked = []
-        for request, answer in stored(chain, self._store):
+        answered, missing = stored(chain, self._store)
+        for request, answer in answered:
             asked.append(request)
             data = self._store.image(answer.image_id)
             self.images.append(_lay_out(chain, request.step, answer.image_id, data, request))
             if request.id not in self.requests:
                 self.requests[request.id] = adoption.request_row(request, answer)
-        if parked:
-            asked.append(parked.request)
-            self._parked.append(_parked_row(chain, parked))
+        if missing:
+            if parked is None or parked.request.id != missing.request.id:  # another run went on meanwhile
+                parked = Parked(missing.request, "stopped", "another run was answered meanwhile", 0)
+            asked.append(missing.request)
+            self.parked[chain.key] = parked
         if chain.settings.backend in REMOTE:
             for request in asked:
                 self._add_refusals(request)
@@ -102,7 +105,7 @@ class Layout:
             (paths.IMAGES_TABLE, tables.IMAGES, self.images),
             (paths.REQUESTS_TABLE, tables.REQUESTS, requests),
             (paths.REFUSALS_TABLE, tables.REFUSALS, refusals),
-            (paths.PARKED_TABLE, tables.PARKED, self._parked),
+            (paths.PARKED_TABLE, tables.PARKED, [_parked_row(*item) for item in self.parked.items()]),
         ):
             tables.write(path, schema, rows)
         return {paths.IMAGES_TABLE, paths.REQUESTS_TABLE, paths.REFUSALS_TABLE, paths.PARKED_TABLE}
@@ -113,8 +116,8 @@ class Layout:
             self.refusals[request.id, number] = row
 
 
-def _parked_row(chain: Chain, parked: Parked) -> dict[str, Any]:
-    place = {"campaign": chain.campaign, "seed": chain.seed, "repeat": chain.repeat, "step": parked.request.step}
+def _parked_row(chain: tuple[str, str, int], parked: Parked) -> dict[str, Any]:
+    place = dict(zip(tables.CHAIN, chain, strict=True)) | {"step": parked.request.step}
     why = {"cause": parked.cause, "reason": parked.reason, "attempts": parked.attempts}
     return place | {"request_id": parked.request.id} | why
 

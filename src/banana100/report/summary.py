@@ -1,8 +1,14 @@
 """Command summary: the verdict table of the last run, in the terminal."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
 from tabulate import tabulate
 
 from banana100 import paths
+from banana100.lineage import tables
 from banana100.params import Params
 from banana100.report import results
 
@@ -16,6 +22,11 @@ _COLUMNS = {
     "failed_scores": "failed scores",
     "tau": "tau",
     "auc": "AUC",
+}
+_ANSWERS = {
+    paths.REQUESTS_TABLE: tables.REQUESTS,
+    paths.REFUSALS_TABLE: tables.REFUSALS,
+    paths.SEED_REQUESTS_TABLE: tables.REQUESTS,
 }
 
 
@@ -34,9 +45,25 @@ def run(params: Params) -> None:
     if failed := found.summary["failed_scores"]:
         print(f"\n{failed} scores failed; {paths.FAILURES_TABLE} tells which and why.")
     print(f"\n{found.headline}")
+    for sentence in _asked():
+        print(sentence)
     print(
         f"A chain fails where a step of {probes} does not score below the baseline step.\n"
         "Left out are chains whose images hardly drifted from their seed.\n"
         "tau -1 falls with every step; AUC 1 scores every clean image above every degraded one."
     )
     print(f"Report: {paths.REPORT_PAGE.resolve().as_uri()}")
+
+
+def _asked() -> Iterator[str]:
+    """What paid generators cost and did not answer, as far as the tables of lineage are here."""
+    cost = sum(_rows(path, schema)["cost_usd"].sum() for path, schema in _ANSWERS.items())
+    refusals, parked = _rows(paths.REFUSALS_TABLE, tables.REFUSALS), _rows(paths.PARKED_TABLE, tables.PARKED)
+    if len(refusals) or len(parked):
+        yield f"Answers without an image: {len(refusals)}; chains that end early: {len(parked)} (see {paths.LINEAGE})."
+    if cost:
+        yield f"All answers together cost ${cost:.2f}."
+
+
+def _rows(path: Path, schema: pa.Schema) -> pd.DataFrame:
+    return tables.read(path, schema) if path.is_file() else schema.empty_table().to_pandas()

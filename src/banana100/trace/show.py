@@ -1,6 +1,7 @@
 """The ways back as text for the terminal, and as a graph in the DOT language."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pydot
 import yaml
 
+from banana100.lineage.tables import is_simulated
 from banana100.trace.ways import Node, leaves
 
 _WIDTH = 10
@@ -20,7 +22,7 @@ def text(way: Node) -> str:
     elif "file" in way:
         lines = _output(way)
     else:
-        lines = [*_score(way), *_scorer(way), *_chain(way), *_seed(way)]
+        lines = [*_score(way), *_scorer(way), *_parked(way), *_chain(way), *_seed(way)]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -41,6 +43,8 @@ def _labels(way: Node) -> Iterator[str]:
     """What the nodes of a way say, from the score back to the source."""
     if score := way.get("score"):
         yield f"{score['metric']} {_score_value(score)}\nscorer {score['scorer_id'][:12]}\n{score['image_id'][:12]}"
+    if parked := way.get("parked"):
+        yield f"parked at step {parked['step']}\n{parked['cause']}\n{parked['request_id'][:12]}"
     for image in way.get("chain", []):
         asked = image["request"]
         yield f"{image['path']}\n{image['image_id'][:12]}" + (f"\n{asked['model_answered']}" if asked else "")
@@ -101,6 +105,23 @@ def _scorer(way: Node) -> Iterator[str]:
         yield from _decided(scorer["decided_by"])
 
 
+def _parked(way: Node) -> Iterator[str]:
+    if parked := way.get("parked"):
+        chain = f"{parked['campaign']}, seed {parked['seed']}, repeat {parked['repeat']}"
+        yield _line("parked", f"at step {parked['step']} of {chain}: there is no image from there on")
+        yield _line("", f"{parked['cause']}, asked {parked['attempts']} times in the last run: {parked['reason']}")
+        yield _line("request", parked["request_id"])
+        yield from _refused(parked["refusals"])
+
+
+def _refused(refusals: list[Node]) -> Iterator[str]:
+    if refusals:
+        reasons = Counter(row["finish_reason"] or "no reason given" for row in refusals)
+        told = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
+        cost = sum(row["cost_usd"] or 0 for row in refusals)
+        yield _line("", f"refused {len(refusals)} times: {told}; ${cost:.3f}")
+
+
 def _chain(way: Node) -> Iterator[str]:
     for index, image in enumerate(way.get("chain", [])):
         if index == 0:
@@ -116,13 +137,24 @@ def _chain(way: Node) -> Iterator[str]:
             asked = image["request"]
             request = f"  request {asked['request_id']}  ${asked['cost_usd'] or 0:.3f}" if asked else ""
             yield _line("parent", f"{image['image_id']}  {image['path']}{request}")
+            yield from _refused(asked["refusals"] if asked else [])
+    if cost := way.get("cost_usd"):
+        yield _line("cost", f"${cost:.3f} for all answers and refusals above")
 
 
 def _request(asked: Node | None) -> Iterator[str]:
     if not asked:
         return
-    simulated = "simulated, no model's answer: " if asked["backend"] == "simulated" else ""
     yield _line("request", asked["request_id"])
+    yield from _refused(asked["refusals"])
+    yield from _asked(asked)
+    yield _line("", f"sent    image {asked['parent_id']}")
+    if asked["previous_id"]:
+        yield _line("", f"goes on with the conversation of request {asked['previous_id']}")
+
+
+def _asked(asked: Node) -> Iterator[str]:
+    simulated = "simulated, no model's answer: " if is_simulated(asked["backend"], asked["model_answered"]) else ""
     yield _line("", f"{simulated}{asked['backend']} {asked['model']}, answered by {asked['model_answered']}")
     yield _line("", f"prompt  {asked['prompt']}")
     yield _line("", f"config  {asked['config']}")
@@ -130,7 +162,6 @@ def _request(asked: Node | None) -> Iterator[str]:
     usage = {name: asked[name] for name in ("attempts", "input_tokens", "output_tokens", "cost_usd")}
     told = ", ".join(f"{name} {value}" for name, value in (facts | usage).items() if value is not None)
     yield _line("", told)
-    yield _line("", f"sent    image {asked['parent_id']}")
 
 
 def _seed(way: Node) -> Iterator[str]:
@@ -139,6 +170,9 @@ def _seed(way: Node) -> Iterator[str]:
         yield _line("source", f"{seed['source']}: {seed['origin']}, {seed['source_width']}x{seed['source_height']}")
         yield _line("", f"sha256 {seed['source_sha256']}")
         yield _line("licence", seed["licence"])
+        if asked := seed["request"]:
+            yield _line("request", asked["request_id"])
+            yield from _asked(asked)
         yield from _decided(seed["decided_by"])
 
 

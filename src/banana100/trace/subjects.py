@@ -9,6 +9,8 @@ import pandas as pd
 from banana100 import paths
 from banana100.catalogue.metrics import EVERY_METRIC
 from banana100.errors import UserError
+from banana100.generators import REMOTE
+from banana100.lineage import tables
 from banana100.snapshot import Snapshot
 from banana100.trace import cells, ways
 from banana100.trace.ways import Node
@@ -33,16 +35,24 @@ def ways_of(snapshot: Snapshot, what: str) -> list[Node]:
     if prefix in EVERY_METRIC and rest:
         return [ways.of_score(snapshot, prefix, image) for image in _images(snapshot, rest)]
     path = _relative(what)
-    if path.is_relative_to(paths.SEEDS) and not (seeds := _seeds_at(snapshot, path)).empty:
-        return [ways.of_seed(snapshot, seed) for seed in seeds["seed"]]
-    images = _at_path(snapshot, path)
-    if not images.empty:
-        return [ways.of_image(snapshot, image) for _, image in images.iterrows()]
+    if found := _by_path(snapshot, path):
+        return found
     if digits := _digits(what):
         return _by_digits(snapshot, digits)
     if way := ways.of_output(snapshot, path):
         return [way]
     raise UserError(f"{what}: nothing of that name in the tables or in {paths.LOCK}; allowed: {_FORMS}.")
+
+
+def _by_path(snapshot: Snapshot, path: Path) -> list[Node]:
+    """The ways of a seed, of what it was made from, of an image, or of one that a parked chain never got to."""
+    of_seeds = path.is_relative_to(paths.SEEDS) or path.is_relative_to(paths.OWN_SEEDS)
+    if of_seeds and not (seeds := _seeds_at(snapshot, path)).empty:
+        return [ways.of_seed(snapshot, seed) for seed in seeds["seed"]]
+    images = _at_path(snapshot, path)
+    if images.empty and (parked := _parked_before(snapshot, path)):
+        return [ways.of_parked(snapshot, parked)]
+    return [ways.of_image(snapshot, image) for _, image in images.iterrows()]
 
 
 def _images(snapshot: Snapshot, what: str) -> list[pd.Series]:
@@ -55,6 +65,9 @@ def _images(snapshot: Snapshot, what: str) -> list[pd.Series]:
         _refuse_several(digits, {row.image_id: f"image {row.path}" for row in found.itertuples()})
         if (found["step"] == 0).all():
             found = found.iloc[:1]  # one seed in several chains
+    if found.empty and (parked := _parked_before(snapshot, _relative(what))):
+        why = f"its chain is parked at step {parked['step']} ({parked['cause']}: {parked['reason']})"
+        raise UserError(f"{what}: there is no such image, as {why}.")
     if found.empty:
         raise UserError(
             f"{what}: no image of that name in {paths.IMAGES_TABLE}; allowed: a path, or digits of a sha256."
@@ -72,11 +85,18 @@ def _by_digits(snapshot: Snapshot, digits: str) -> list[Node]:
     of_seed = seeds[seeds["image_id"].str.startswith(digits).fillna(False)]
     known |= {row.image_id: f"seed {row.path}" for row in of_seed.itertuples()}
     known |= {row.scorer_id: f"scorer {row.metric}" for row in of_scorer.itertuples()}
+    parked, asked = (_asked(table, digits) for table in (snapshot.parked, _seed_requests(snapshot)))
+    known |= {row["request_id"]: f"request that parked {row['seed']} at step {row['step']}" for row in parked}
+    known |= {row["request_id"]: f"request of the seed {row['seed']}" for row in asked}
     if not known:
         raise UserError(f"{digits}: no image, request or scorer has a sha256 that begins so; allowed: {_FORMS}.")
     _refuse_several(digits, known)
     if not of_scorer.empty:
         return [ways.of_scorer(snapshot, of_scorer["scorer_id"].iloc[0])]
+    if parked:
+        return [ways.of_parked(snapshot, row) for row in parked]
+    if asked:
+        return [ways.of_seed(snapshot, row["seed"]) for row in asked]
     found = pd.concat([of_image, of_request])
     if (found["step"] == 0).all():
         names = found["seed"].iloc[:1] if of_seed.empty else of_seed["seed"]
@@ -98,8 +118,32 @@ def _scorers(snapshot: Snapshot) -> pd.DataFrame:
         return pd.DataFrame({"scorer_id": pd.Series(dtype="str"), "metric": pd.Series(dtype="str")})
 
 
+def _seed_requests(snapshot: Snapshot) -> pd.DataFrame:
+    generated = snapshot.chosen_seeds["source"].isin(REMOTE).any()
+    return snapshot.seed_requests if generated else pd.DataFrame({"request_id": pd.Series(dtype="str")})
+
+
+def _asked(table: pd.DataFrame, digits: str) -> list[Node]:
+    return tables.records(table[table["request_id"].str.startswith(digits)])
+
+
+def _parked_before(snapshot: Snapshot, path: Path) -> Node | None:
+    """The row of the parked chain that never got as far as the image, or preview, of that path."""
+    for root in (paths.REPLICAS, paths.PREVIEWS):
+        if path.is_relative_to(root) and path.stem.isdecimal():
+            for row in tables.records(snapshot.parked):
+                folder = root / paths.chain_folder(row["campaign"], row["seed"], row["repeat"])
+                if path.parent == folder and int(path.stem) >= row["step"]:
+                    return row
+    return None
+
+
 def _seeds_at(snapshot: Snapshot, path: Path) -> pd.DataFrame:
-    return snapshot.chosen_seeds[snapshot.chosen_seeds["path"] == path.as_posix()]
+    """The chosen seeds of that path, or made from the image of that path."""
+    seeds = snapshot.chosen_seeds
+    if path.parent == paths.GENERATED_SEEDS:
+        return seeds[seeds["source"].isin(REMOTE) & (seeds["seed"] == path.stem)]
+    return seeds[(seeds["path"] == path.as_posix()) | (seeds["origin"] == path.as_posix())]
 
 
 def _at_path(snapshot: Snapshot, path: Path) -> pd.DataFrame:

@@ -1,9 +1,9 @@
 """The ways back, as JSON values: each node with the stage, the params and the output that it comes from.
 
-score → scorer, image → request → parent image → … → seed → source and licence
+score → scorer, image → request and its refusals → parent image → … → seed → source and licence
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,18 @@ import pandas as pd
 from banana100 import paths
 from banana100.catalogue.metrics import DRIFT_METRICS
 from banana100.errors import UserError
+from banana100.generators import REMOTE
 from banana100.lineage import tables
 from banana100.lineage.tables import CHAIN
 from banana100.snapshot import Snapshot
 
 Node = dict[str, Any]
+
+# Of a refusal's row; the rest is its request's.
+_OF_REFUSAL = [
+    *("number", "model_answered", "finish_reason", "detail", "response_id", "reasoning", "input_tokens"),
+    *("output_tokens", "cost_usd", "asked_at", "seconds"),
+]
 
 
 def of_seed(snapshot: Snapshot, seed: str) -> Node:
@@ -32,8 +39,8 @@ def of_image(snapshot: Snapshot, image: pd.Series) -> Node:
     """The way of an image, given its row of the images table.
 
     Returns:
-        chain: the image first, then parent after parent down to step 0, each with its request (None at step 0);
-        decided_by: of all of them; seed: where the chain starts.
+        chain: the image first, then parent after parent down to step 0, each with its request (None at step 0), and
+        that with its refusals; cost_usd: of all of them; decided_by: of all of them; seed: where the chain starts.
     """
     steps = snapshot.images
     steps = steps[(steps[CHAIN] == image[CHAIN]).all(axis=1) & (steps["step"] <= image["step"])]
@@ -41,15 +48,56 @@ def of_image(snapshot: Snapshot, image: pd.Series) -> Node:
     asked = snapshot.requests
     asked = asked[asked["request_id"].isin([row["request_id"] for row in chain])]
     requests = {row["request_id"]: row for row in tables.records(asked)}
+    refusals = _refusals(snapshot, list(requests))
     for row in chain:
-        row["request"] = requests.get(row["request_id"])
-    campaign = str(image["campaign"])
-    keys = {"active": ..., "campaigns": {campaign: ...}}
+        request = requests.get(row["request_id"])
+        row["request"] = request and request | {"refusals": refusals[row["request_id"]]}
     return {
         "chain": chain,
-        "decided_by": decided_by(snapshot, "replicate", paths.REPLICAS, keys),
+        "cost_usd": _cost([*requests.values(), *(row for some in refusals.values() for row in some)]),
+        "decided_by": _replicating(snapshot, str(image["campaign"])),
         "seed": _seed(snapshot, str(image["seed"])),
     }
+
+
+def of_parked(snapshot: Snapshot, row: Node) -> Node:
+    """The way of a chain that ends early, given its row of the table of parked chains.
+
+    Returns:
+        parked: that row with the refusals of its request; then what `of_image` gives of the chain's last image.
+
+    Raises:
+        UserError: the chain has no image at all.
+    """
+    images = snapshot.images
+    last = images[(images[CHAIN] == pd.Series(row)[CHAIN]).all(axis=1)].sort_values("step").tail(1)
+    if last.empty:
+        raise UserError(f"{paths.IMAGES_TABLE}: no row of a chain that is parked; run `banana100 verify`.")
+    way = of_image(snapshot, last.iloc[0])
+    refusals = _refusals(snapshot, [row["request_id"]])[row["request_id"]]
+    cost = round(way["cost_usd"] + _cost(refusals), 6)
+    return {"parked": row | {"refusals": refusals}} | way | {"cost_usd": cost}
+
+
+def _refusals(snapshot: Snapshot, requests: Sequence[str]) -> dict[str, list[Node]]:
+    """What each request was refused with before it was answered or given up, the oldest first."""
+    found: dict[str, list[Node]] = {request_id: [] for request_id in requests}
+    rows = snapshot.refusals
+    for row in tables.records(rows[rows["request_id"].isin(requests)].sort_values("number")):
+        found[row["request_id"]].append({name: row[name] for name in _OF_REFUSAL})
+    return found
+
+
+def _cost(rows: Iterable[Node]) -> float:
+    return round(sum(row["cost_usd"] or 0.0 for row in rows), 6)
+
+
+def _replicating(snapshot: Snapshot, campaign: str) -> Node:
+    """What decided the images; of the sets of campaigns only the one that `active` names, if it names one."""
+    given = decided_by(snapshot, "replicate", paths.REPLICAS)
+    active = given["params"].get("active")
+    keys = {"active": ...} | ({"campaign_sets": {active: ...}} if isinstance(active, str) else {})
+    return given | {"params": _only(given["params"], keys | {"campaigns": {campaign: ...}})}
 
 
 def of_score(snapshot: Snapshot, metric: str, image: pd.Series) -> Node:
@@ -127,7 +175,22 @@ def _seed(snapshot: Snapshot, seed: str) -> Node:
     if found.empty:
         raise UserError(f"{paths.SEED_TABLE}: no row for the seed {seed}; run `banana100 verify`.")
     row = tables.records(found)[0]
-    return row | {"decided_by": decided_by(snapshot, "select_seeds", paths.SEEDS, {"seeds": ...})}
+    given = decided_by(snapshot, "select_seeds", paths.SEEDS)
+    used = given["params"].get("seeds", {}).get("sources")
+    keys = {"seeds": ...} | ({"seed_sets": {used: ...}} if isinstance(used, str) else {})
+    return row | {
+        "request": _seed_request(snapshot, row),
+        "decided_by": given | {"params": _only(given["params"], keys)},
+    }
+
+
+def _seed_request(snapshot: Snapshot, seed: Node) -> Node | None:
+    """The request that a seed was made from; None for photographs."""
+    if seed["source"] not in REMOTE:
+        return None
+    asked = snapshot.seed_requests
+    found = tables.records(asked[(asked["seed"] == seed["seed"]) & (asked["image_id"] == seed["source_sha256"])])
+    return found[0] if found else None
 
 
 def _score(snapshot: Snapshot, metric: str, image: pd.Series) -> Node:

@@ -15,8 +15,11 @@ from banana100.verify.faults import Fault, table_faults
 # What a row is called by: a damaged table may have lost its keys proper.
 _NAMED_BY = {
     "seeds": ["seed"],
+    "seed_requests": ["request_id"],
     "images": ["path"],
     "requests": ["request_id"],
+    "refusals": ["request_id", "number"],
+    "parked": tables.CHAIN,
     "scorers": ["metric"],
     "scores": ["image_id"],
     "drift": ["image_id", "reference_id", "metric"],

@@ -64,7 +64,7 @@ def _all(state: State, quick: bool, rescore: int, looked_at: list[Path], hashing
         faulty = True
         yield Fault(str(path), "the file", f"cannot be read ({why})", None, "")
     if quick:
-        faulty |= yield from _told(pipeline.seed_table(state), faulty)
+        faulty |= yield from _told(pipeline.seed_tables(state), faulty)
     else:
         faulty |= yield from _told(files.images(state, known), faulty)
     faulty |= yield from _told(pipeline.outputs(state, known, looked_at), faulty)

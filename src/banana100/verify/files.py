@@ -7,6 +7,7 @@ import pandas as pd
 
 from banana100 import paths
 from banana100.lineage.columns import table_files
+from banana100.seeds.generated import file_of
 from banana100.verify.faults import Fault, State
 from banana100.verify.fingerprints import Fingerprint, files_below
 
@@ -27,7 +28,9 @@ def images(state: State, known: Mapping[Path, Fingerprint]) -> Iterator[Fault]:
         for row in table[table["step"].isin(state.params.previews.steps)].itertuples()
     }
     yield from _previews(previews, state.params.previews.side, known)
-    wanted = {Path(path) for path in [*table["path"], *chosen["path"]]} | previews.keys() | {paths.SEED_TABLE}
+    wanted = {Path(path) for path in [*table["path"], *chosen["path"]]} | previews.keys()
+    wanted |= {paths.SEED_TABLE, paths.SEED_REQUESTS_TABLE}
+    wanted |= {path for seed in state.snapshot.seed_requests["seed"] if (path := file_of(str(seed)))}
     for path in sorted(known.keys() - wanted):
         if any(path.is_relative_to(folder) for folder in (paths.SEEDS, paths.REPLICAS, paths.PREVIEWS)):
             yield Fault(str(path), "the file", "there", "absent", "every table")

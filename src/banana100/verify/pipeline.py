@@ -50,12 +50,15 @@ def outputs(state: State, known: Mapping[Path, Fingerprint], looked_at: list[Pat
             yield from changes.rows(path, recorded)
 
 
-def seed_table(state: State) -> Iterator[Fault]:
-    """The table of seeds by itself, where DVC's cache has the listing of its folder."""
+def seed_tables(state: State) -> Iterator[Fault]:
+    """The tables of seeds by themselves, where DVC's cache has the listing of their folder."""
     were = changes.listing(state.snapshot.outs.get(str(paths.SEEDS), ""))
-    if (recorded := were.get(paths.SEED_TABLE.name)) and (found := fingerprint(paths.SEED_TABLE).md5) != recorded:
-        yield Fault(str(paths.SEED_TABLE), "md5", found, recorded, f"the listing {paths.SEEDS} of {paths.LOCK}")
-        yield from changes.rows(paths.SEED_TABLE, recorded)
+    by = f"the listing {paths.SEEDS} of {paths.LOCK}"
+    for path in (paths.SEED_TABLE, paths.SEED_REQUESTS_TABLE):
+        found = fingerprint(path).md5 if path.is_file() else None
+        if (recorded := were.get(path.name)) and found != recorded:
+            yield Fault(str(path), "md5", found, recorded, by)
+            yield from changes.rows(path, recorded)
 
 
 def _files(folder: Path, found: dict[str, str], recorded: dict[str, str]) -> Iterator[Fault]:
