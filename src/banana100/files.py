@@ -26,9 +26,10 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False, aside: P
         durable: flush to the disk before the name appears, so that a power cut loses nothing.
         aside: folder for the unfinished file, on the same file system; the target's own by default.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    new_folder = not path.parent.is_dir()
     aside = aside or path.parent
-    aside.mkdir(parents=True, exist_ok=True)
+    for folder in (path.parent, aside):
+        folder.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".tmp-{platform.node()}-{os.getpid()}-", dir=aside)
     temporary = Path(name)
     try:
@@ -43,8 +44,8 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False, aside: P
         temporary.unlink(missing_ok=True)
         raise
     if durable:
-        _flush_folder(path.parent)
-        _flush_folder(path.parent.parent)  # which may have got a new folder
+        for folder in (path.parent, path.parent.parent) if new_folder else (path.parent,):
+            _flush_folder(folder)
 
 
 def sweep(aside: Path) -> None:

@@ -19,6 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ REFUSALS = 3
 TRIES = 8
 
 _LONGEST_PAUSE = 120.0
+_THREADS = 2
+_HAND_OVER = 0.0005  # seconds after which a thread lets another one work
 _LOOK_AGAIN = 0.2  # seconds, at a request that another process is asking
 
 
@@ -195,6 +198,10 @@ async def ask_all(
         UserError: a wrong key, a model that is gone, a damaged store, a full disk; what was answered is kept.
         KeyboardInterrupt: the run was stopped by a signal.
     """
+    # Few threads that are let in soon finish one answer after the other, so that the next request of its chain leaves
+    # early; many threads finish all answers late.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+    sys.setswitchinterval(_HAND_OVER)
     asking = Asking(store, ledger, Patience.of_environment())
     total = sum(walk.missing for walk in walks)
     with tqdm(total=total, desc=what, unit="image", disable=not sys.stderr.isatty(), smoothing=0.1) as bar:
