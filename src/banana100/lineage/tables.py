@@ -1,7 +1,7 @@
 """The row tables, as Parquet: their columns, and reading and writing them the same way everywhere."""
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -163,7 +163,7 @@ _LATER = {"previous_id"}
 _MEND = "restore it with `dvc checkout`, or delete it to have it made again"
 
 
-def write(path: Path, schema: pa.Schema, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> None:
+def write(path: Path, schema: pa.Schema, rows: pd.DataFrame | pa.Table | Iterable[Mapping[str, Any]]) -> None:
     """Write rows, in the order given; equal rows give equal bytes, and a killed write leaves the old file.
 
     Raises:
@@ -171,6 +171,8 @@ def write(path: Path, schema: pa.Schema, rows: pd.DataFrame | Iterable[Mapping[s
     """
     if isinstance(rows, pd.DataFrame):
         table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False).replace_schema_metadata()
+    elif isinstance(rows, pa.Table):
+        table = rows.combine_chunks()  # how it was put together must not show
     else:
         table = pa.Table.from_pylist(list(rows), schema=schema)
     stream = io.BytesIO()
@@ -219,6 +221,12 @@ def _with_later(table: pa.Table, schema: pa.Schema) -> pa.Table:
             min(schema.get_field_index(name), table.num_columns), field, pa.nulls(len(table), field.type)
         )
     return table
+
+
+def each(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows as in `records`, a thousand at a time: all at once they may fill the memory."""
+    for start in range(0, len(frame), 1000):
+        yield from records(frame.iloc[start : start + 1000])
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

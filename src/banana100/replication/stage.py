@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from tabulate import tabulate
 
@@ -37,17 +36,17 @@ def run(params: Params) -> None:
     adopted = workspace.adopt(store)
     _compute([chain for chain in chains if chain.settings.backend not in REMOTE])
     parked = _ask([chain for chain in chains if chain.settings.backend in REMOTE], params, store)
-    laid_out = workspace.Layout(store)
+    laid_out = workspace.Layout(store, params.previews)
     for chain in progress(chains, total=len(chains), what="lay out replicas", unit="chain"):
         laid_out.add(chain, parked.get(chain.key))
-    keep_only(paths.REPLICAS, {Path(row["path"]) for row in laid_out.images})
-    tasks = workspace.preview_tasks(laid_out.images, params.previews)
-    previews = in_parallel(workspace.make_preview, tasks)
-    keep_only(paths.PREVIEWS, set(progress(previews, total=len(tasks), what="previews", unit="image")))
+    keep_only(paths.REPLICAS, laid_out.files)
+    previews = in_parallel(workspace.make_preview, laid_out.previews)
+    shown = progress(previews, total=len(laid_out.previews), what="previews", unit="image")
+    keep_only(paths.PREVIEWS, set(shown))
     keep_only(paths.LINEAGE, laid_out.write())
     taken_over = f", {adopted} answers taken over from the workspace" if adopted else ""
     answered = f"{len(laid_out.requests)} requests answered, {len(laid_out.refusals)} refusals"
-    print(f"{len(chains)} chains, {len(laid_out.images)} images, {answered}{taken_over}")
+    print(f"{len(chains)} chains, {len(laid_out.files)} images, {answered}{taken_over}")
     _conclude(laid_out.parked)
 
 

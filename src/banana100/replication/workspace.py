@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from banana100 import images, paths
 from banana100.errors import UserError
 from banana100.files import sha256_of, write_atomically
@@ -43,7 +45,7 @@ def adopt(store: AnswerStore) -> int:
         return 0
     found = tables.read(paths.IMAGES_TABLE, tables.IMAGES).dropna(subset="request_id")
     place = {request_id: Path(path) for request_id, path in found[["request_id", "path"]].itertuples(index=False)}
-    rows = tables.records(tables.read(paths.REQUESTS_TABLE, tables.REQUESTS))
+    rows = tables.each(tables.read(paths.REQUESTS_TABLE, tables.REQUESTS))
     adopted = adoption.adopt(store, rows, lambda request: place.get(request.id))
     if paths.REFUSALS_TABLE.exists():
         _adopt_refusals(store)
@@ -67,48 +69,58 @@ class Layout:
 
     Files that are already right stay as they are; the store's objects are copied, never linked, so that an edit in
     the workspace cannot reach them.
+
+    Attributes:
+        files: the replicas.
+        previews: what `make_preview` is to make.
+        requests: ids of the answered ones.
+        refusals: rows by request id and number.
+        parked: chains that end early, by key.
     """
 
-    def __init__(self, store: AnswerStore) -> None:
-        self._store = store
-        self.images: list[dict[str, Any]] = []
-        self.requests: dict[str, dict[str, Any]] = {}
+    def __init__(self, store: AnswerStore, previews: PreviewParams) -> None:
+        self._store, self._previews = store, previews
+        self.files: set[Path] = set()
+        self.previews: list[tuple[Path, Path, int]] = []
+        self.requests: set[str] = set()
         self.refusals: dict[tuple[str, int], dict[str, Any]] = {}
         self.parked: dict[tuple[str, str, int], Parked] = {}
+        # as columns: 28,000 rows as dictionaries are 200 MB
+        self._images: list[pa.Table] = []
+        self._requests: list[pa.Table] = []
 
     def add(self, chain: Chain, parked: Parked | None) -> None:
         """Lay out one chain as far as the store has it."""
-        seed = paths.seed_image(chain.seed).read_bytes()
-        self.images.append(_lay_out(chain, 0, chain.seed_id, seed, None))
-        asked = []
+        rows = [_lay_out(chain, 0, chain.seed_id, paths.seed_image(chain.seed).read_bytes(), None)]
         answered, missing = stored(chain, self._store)
         for request, answer in answered:
-            asked.append(request)
             data = self._store.image(answer.image_id)
-            self.images.append(_lay_out(chain, request.step, answer.image_id, data, request))
-            if request.id not in self.requests:
-                self.requests[request.id] = adoption.request_row(request, answer)
+            rows.append(_lay_out(chain, request.step, answer.image_id, data, request))
+        self.files.update(Path(row["path"]) for row in rows)
+        self.previews += preview_tasks(rows, self._previews)
+        self._images.append(pa.Table.from_pylist(rows, tables.IMAGES))
+        new = [(request, answer) for request, answer in answered if request.id not in self.requests]
+        self.requests.update(request.id for request, _ in new)
+        self._requests.append(pa.Table.from_pylist([adoption.request_row(*pair) for pair in new], tables.REQUESTS))
         if missing:
             if parked is None or parked.request.id != missing.request.id:  # another run went on meanwhile
                 parked = Parked(missing.request, "stopped", "another run was answered meanwhile", 0)
-            asked.append(missing.request)
             self.parked[chain.key] = parked
         if chain.settings.backend in REMOTE:
-            for request in asked:
+            for request in [request for request, _ in answered] + ([missing.request] if missing else []):
                 self._add_refusals(request)
 
     def write(self) -> set[Path]:
         """Write the tables of lineage; gives their files."""
-        requests = [self.requests[request_id] for request_id in sorted(self.requests)]
-        refusals = [self.refusals[key] for key in sorted(self.refusals)]
-        for path, schema, rows in (
-            (paths.IMAGES_TABLE, tables.IMAGES, self.images),
-            (paths.REQUESTS_TABLE, tables.REQUESTS, requests),
-            (paths.REFUSALS_TABLE, tables.REFUSALS, refusals),
-            (paths.PARKED_TABLE, tables.PARKED, [_parked_row(*item) for item in self.parked.items()]),
-        ):
+        written = {
+            paths.IMAGES_TABLE: (tables.IMAGES, pa.concat_tables(self._images)),
+            paths.REQUESTS_TABLE: (tables.REQUESTS, pa.concat_tables(self._requests).sort_by("request_id")),
+            paths.REFUSALS_TABLE: (tables.REFUSALS, [self.refusals[key] for key in sorted(self.refusals)]),
+            paths.PARKED_TABLE: (tables.PARKED, [_parked_row(*item) for item in self.parked.items()]),
+        }
+        for path, (schema, rows) in written.items():
             tables.write(path, schema, rows)
-        return {paths.IMAGES_TABLE, paths.REQUESTS_TABLE, paths.REFUSALS_TABLE, paths.PARKED_TABLE}
+        return set(written)
 
     def _add_refusals(self, request: Request) -> None:
         for number, record in enumerate(self._store.refusals(request), start=1):
