@@ -7,6 +7,7 @@ The real client asks the loopback server, which answers a small ready-made PNG. 
 
 import argparse
 import copy
+import json
 import platform
 import shutil
 import sys
@@ -22,7 +23,7 @@ import yaml
 from banana100.catalogue.photographs import BUNDLED
 from banana100.dry_run.server import running
 from banana100.workers import worker_count
-from benchmarks.measure import ROOT, environment, finish, start, table, timed
+from benchmarks.measure import ROOT, environment, finish, ratio, start, table, timed
 
 _KEY = "benchmark"
 _LATENCY = 0.5
@@ -69,6 +70,12 @@ def variables(folder: Path, url: str) -> dict[str, str]:
     )  # fmt: skip
 
 
+def _ask(folder: Path, url: str) -> dict[str, float]:
+    """What `benchmarks.generators.asking` measured."""
+    command = [sys.executable, "-m", "benchmarks.generators.asking"]
+    return json.loads(timed(command, folder, variables(folder, url))[1])
+
+
 def _side_by_side(scratch: Path, runs: int) -> None:
     """Walls of asking alone, and of the whole process."""
     ideal = _LATENCY * _STEPS
@@ -76,38 +83,44 @@ def _side_by_side(scratch: Path, runs: int) -> None:
     with running(key=_KEY, images="canned", latency=_LATENCY) as url:
         for run in range(runs):
             folder = project(scratch / f"latency-{run}", 4, _CHAINS // 4, _STEPS)
-            asking.append(
-                float(timed([sys.executable, "-m", "benchmarks.generators.asking"], folder, variables(folder, url))[1])
-            )
+            asking.append(_ask(folder, url)["asking"])
             shutil.rmtree(folder / "store")
             whole.append(timed(["banana100", "replicate"], folder, variables(folder, url))[0])
             print(f"side by side, run {run + 1}/{runs}: {asking[-1]:.2f} {whole[-1]:.2f}", file=sys.stderr, flush=True)
     rows = [
-        [
-            name,
-            median(seconds),
-            f"{median(seconds) / ideal:.2f} ({min(seconds) / ideal:.2f}-{max(seconds) / ideal:.2f})",
-        ]
+        [name, median(seconds), ratio(seconds, [ideal] * runs)]
         for name, seconds in (("asking alone", asking), ("whole process, with start-up and laying out", whole))
     ]
-    title = (
-        f"{_CHAINS} chains of {_STEPS} steps at {_LATENCY} s an answer, 20 at a time; ideal {ideal:g} s, target 1.15"
-    )
+    title = f"{_CHAINS} chains of {_STEPS} steps, {_LATENCY} s an answer, 20 at a time; ideal {ideal:g} s, target 1.15"
     table(title, ["", "seconds", "times the ideal"], rows)
 
 
 def _endurance(scratch: Path, requests: int) -> None:
-    """Peak memory at a few and at many requests, then a run that finds them all in the store."""
+    """Peak memory at a few and at many requests, then runs that find them all in the store."""
     rows = []
     with running(key=_KEY, images="canned", seconds=7200) as url:
         for count in (1000, requests):
             folder = project(scratch / f"endurance-{count}", 10, count // 1000, 100)
-            seconds, peak = _peak(folder, variables(folder, url))
-            again, peak_again = _peak(folder, variables(folder, ""))
-            rows.append([f"{count:,}", seconds, f"{count / seconds:.0f}", f"{peak:.0f}", again, f"{peak_again:.0f}"])
-    header = ["requests", "seconds", "a second", "peak MB", "again: seconds", "peak MB"]
-    note = f"memory at {requests:,} is {float(rows[1][3]) / float(rows[0][3]):.2f} times that at 1,000"
-    table("banana100 replicate, whole process, the server as fast as it can", header, rows, note)
+            asked, again = _ask(folder, url), _ask(folder, "")
+            first, second = (_peak(folder, variables(folder, "")) for _ in range(2))
+            peaks = f"{asked['megabytes']:.0f}", f"{max(first[1], second[1]):.0f}"
+            speed = f"{count / asked['asking']:.0f}"
+            rows.append(
+                [f"{count:,}", asked["asking"], speed, peaks[0], again["looking"], first[0], second[0], peaks[1]]
+            )
+    header = [
+        "requests",
+        "asking s",
+        "a second",
+        "peak MB",
+        "nothing to ask after s",
+        "laid out s",
+        "again s",
+        "peak MB",
+    ]
+    growth = [float(rows[1][column]) / float(rows[0][column]) for column in (3, 7)]
+    note = f"memory at {requests:,} requests is {growth[0]:.2f} and {growth[1]:.2f} times that at 1,000"
+    table("asking, with the server as fast as it can; then banana100 replicate, whole process", header, rows, note)
 
 
 def _peak(folder: Path, environment: dict[str, str]) -> tuple[float, float]:

@@ -1,6 +1,8 @@
-"""Ask what the project in the current folder misses, and print how many seconds the asking alone took."""
+"""Ask what the project in the current folder misses; print as JSON how long that took, and the most memory it needed."""
 
 import asyncio
+import json
+import resource
 import time
 
 from banana100 import params
@@ -17,11 +19,17 @@ def main() -> None:
     """Do it."""
     checked, store = params.load(), AnswerStore()
     ((name, campaign),) = checked.active_campaigns().items()
-    walks = [Walk(chain, store) for chain in plan({name: campaign}, seed_images(store))]
-    backends = remote_backends([(name, campaign.backend, campaign.model)], checked.prices)
     begun = time.perf_counter()
-    asyncio.run(ask_all(walks, backends, store, Ledger(store, {name: 1e6}), "benchmark"))
-    print(time.perf_counter() - begun)
+    walks = [Walk(chain, store) for chain in plan({name: campaign}, seed_images(store))]
+    looked = time.perf_counter()
+    walks = [walk for walk in walks if walk.step]
+    if walks:
+        backends = remote_backends([(name, campaign.backend, campaign.model)], checked.prices)
+        connected = time.perf_counter()
+        asyncio.run(ask_all(walks, backends, store, Ledger(store, {name: 1e6}), "benchmark"))
+    asking = time.perf_counter() - connected if walks else 0.0
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    print(json.dumps({"looking": looked - begun, "asking": asking, "megabytes": megabytes}))
     if parked := [walk.parked for walk in walks if walk.parked]:
         raise SystemExit(f"parked: {parked[0]}")
 
