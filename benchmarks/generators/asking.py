@@ -1,4 +1,4 @@
-"""Ask what the project in the current folder misses; print as JSON how long that took, and the most memory it needed."""
+"""Ask what the project in the current folder misses; print as JSON how long it took and the most memory it needed."""
 
 import asyncio
 import json
