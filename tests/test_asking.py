@@ -1,6 +1,7 @@
 """Asking: each request once at a time, retries within bounds, parked chains, budgets; none holds up the others."""
 
 import asyncio
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tqdm import tqdm
 
 from banana100.errors import UserError
-from banana100.generators import asking, budgets
+from banana100.generators import asking, budgets, jobs
 from banana100.generators.asking import REFUSALS, TRIES, Patience, ask_all
 from banana100.generators.base import Answer, Halt, Refusal, Refused, Rejected, Turn, Unavailable
 from banana100.generators.ledger import Ledger, OverBudget
@@ -50,12 +52,13 @@ class Fake:
     most: int = 0
     turns: list[Sequence[Turn]] = field(default_factory=list)
 
-    async def ask(self, request: Request, turns: Sequence[Turn]) -> Answer:
+    async def ask(self, request: Request, turns: Sequence[Turn], timeout: float) -> Answer:
         self.under_way[request.id] += 1
         assert self.under_way[request.id] == 1, "asked twice at once"
         self.most = max(self.most, self.under_way.total())
         try:
-            await asyncio.sleep(self.seconds)
+            async with asyncio.timeout(timeout):
+                await asyncio.sleep(self.seconds)
             before = self.asked[request.id]
             self.asked[request.id] += 1
             if error := self.trouble(request, before):
@@ -77,6 +80,7 @@ class Fake:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BANANA100_PAUSE", "0.001")
     monkeypatch.setattr(asking, "_LOOK_AGAIN", 0.005)
+    monkeypatch.setattr(asking, "_LONGEST_PAUSE", 0.5)
 
 
 def run(store: Path, backend: Fake, *plans: Line, budget: float = 100.0) -> list[Walk]:
@@ -185,7 +189,7 @@ def test_more_than_the_budget_is_not_begun(store: Path) -> None:
     walks = [Walk(Line(name), answers) for name in "abc"]
     ledger = Ledger(answers, {"mine": 1.0})
     (coming,) = budgets.forecast(walks, {"mine": Fake()}, ledger)
-    assert (coming.missing, coming.longest, coming.usd, coming.spent) == (6, 3, 0.75, pytest.approx(0.3))
+    assert (coming.missing, coming.usd, coming.spent, coming.allowed) == (6, 0.75, pytest.approx(0.3), False)
     with pytest.raises(OverBudget, match=r"mine: 6 requests to send, about \$0.75; spent \$0.30 of budget_usd 1"):
         budgets.check([coming])
 
@@ -248,14 +252,12 @@ def test_a_generator_that_asks_to_wait_is_left_alone_by_all(store: Path) -> None
     assert asyncio.run(measure()) >= 0.29
 
 
-def test_pauses_double_up_to_a_bound() -> None:
+def test_pauses_double_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "_LONGEST_PAUSE", 120)
     patience = Patience(1, 1.0, 2.0)
     for attempt in range(1, 12):
-        assert (
-            min(2.0 * 2 ** (attempt - 1), 120) / 2
-            <= patience.before(attempt, None)
-            <= min(2.0 * 2 ** (attempt - 1), 120)
-        )
+        longest = min(2.0 * 2 ** (attempt - 1), 120)
+        assert longest / 2 <= patience.before(attempt, None) <= longest
     assert 7 <= patience.before(1, 7.0) <= 9
 
 
@@ -265,6 +267,57 @@ def test_a_wrong_duration_is_told(variable: str, value: str, monkeypatch: pytest
     monkeypatch.setenv(variable, value)
     with pytest.raises(UserError, match=f"{variable} is '{value}'; allowed: a number of seconds"):
         Patience.of_environment()
+
+
+def test_a_crowd_is_waited_for_longer_and_with_fewer_requests(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "_LONGEST_PAUSE", 0.002)
+    monkeypatch.setenv("BANANA100_CONCURRENCY", "2")
+    backend = Fake(lambda request, before: Unavailable("429", crowded=True) if before < 3 * TRIES else None)
+    walks = run(store, backend, Line("a", 1), Line("b", 1), Line("c", 1))
+    assert all(walk.step is None for walk in walks) and backend.most <= 2
+    (walk,) = run(store, Fake(lambda *_: Unavailable("429", crowded=True)), Line("d", 1))
+    assert walk.parked and (walk.parked.cause, walk.parked.attempts) == ("unavailable", 4 * TRIES)
+
+
+def test_a_stop_ends_a_wait_that_the_generator_asked_for(store: Path) -> None:
+    answers = AnswerStore(store)
+    walk = Walk(Line("a"), answers)
+
+    async def stopped() -> None:
+        asking_ = asking.Asking(answers, Ledger(answers, {"mine": 9.0}), Patience(1, 9.0, 0.01))
+        backend = Fake(lambda *_: Unavailable("429", after=60))
+        finishing = asyncio.create_task(asking_.finish(walk, backend, tqdm(disable=True)))
+        await asyncio.sleep(0.05)
+        asking_.stopping.set()
+        async with asyncio.timeout(2):
+            await finishing
+
+    asyncio.run(stopped())
+    assert walk.parked and walk.parked.cause == "stopped"
+
+
+def test_an_answer_gets_more_than_one_chance_to_be_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put, troubles = AnswerStore.put, iter([OSError(110, "Connection timed out"), OSError(5, "I/O error")])
+
+    def stumbling(self: AnswerStore, request: Request, answer: Answer, **charge: Any) -> StoredAnswer:
+        if trouble := next(troubles, None):
+            raise trouble
+        return put(self, request, answer, **charge)
+
+    monkeypatch.setattr(AnswerStore, "put", stumbling)
+    backend = Fake()
+    (walk,) = run(store, backend, Line("a", 1))
+    assert walk.step is None and backend.asked.total() == 1  # not asked again: it is paid for
+
+
+def test_what_a_job_of_the_batch_api_holds_is_not_asked(store: Path) -> None:
+    answers, backend = AnswerStore(store), Fake()
+    walk = Walk(Line("a"), answers)
+    assert walk.step
+    jobs.JobRecords(answers).keep(jobs.Job("label", "another", {walk.step.request.id: walk.step.request}))
+    (walk, fine) = run(store, backend, Line("a"), Line("b"))
+    assert walk.parked and "Batch API" in walk.parked.reason and fine.step is None
+    assert not any(backend.asked[walk.parked.request.id] for _ in "a")
 
 
 def test_a_full_disk_ends_the_run_with_the_others_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,4 +331,5 @@ def test_a_full_disk_ends_the_run_with_the_others_kept(store: Path, monkeypatch:
     monkeypatch.setattr(AnswerStore, "put", full)
     with pytest.raises(OSError, match="No space"):
         run(store, Fake(seconds=0.01), Line("a"), Line("b"))
-    assert len(list((store / "answers").rglob("*.json"))) == 1
+    kept = [json.loads(file.read_text())["request"]["seed"] for file in (store / "answers").rglob("*.json")]
+    assert set(kept) == {"b"}

@@ -207,7 +207,7 @@ RULES = {
     "hang": (RETRY, "no whole answer within 2 s"),
     "trickle": (RETRY, "no whole answer within 2 s"),
     "truncated_base64": (REFUSAL, "UNREADABLE"),
-    "not_json": (REFUSAL, "UNREADABLE"),
+    "not_json": (RETRY, "no JSON came"),
     "corrupt_image": (REFUSAL, "UNREADABLE"),
     "bomb_image": (REFUSAL, "UNREADABLE"),
     "huge_body": (REFUSAL, "UNREADABLE"),
@@ -252,7 +252,7 @@ def test_each_fault_has_its_rule_and_none_loses_a_chain(
     # billed: every answer, and what may have been one
     answered = rows["cost_usd"].sum() + refusals["cost_usd"].sum()
     lost = spent(store) - answered
-    maybe = fault in ("reset_mid_body", "hang", "trickle")
+    maybe = fault in ("reset_mid_body", "hang", "trickle", "not_json")
     assert lost == pytest.approx(0.1387, abs=0.002) if maybe else abs(lost) < 1e-9
     if rule == REFUSAL and fault != "prompt_blocked":
         assert refusals["cost_usd"].iloc[0] > 0.13
@@ -539,6 +539,27 @@ def test_no_job_is_submitted_twice_whenever_the_run_is_killed(
     assert main(["replicate"]) == 0
     assert len(served.jobs) == 2 and len(served.requests) == 4
     assert spent(store) == pytest.approx(requests_table()["cost_usd"].sum())
+
+
+def test_a_job_serves_whichever_campaign_asks_the_same(
+    change: Callable[..., None], small_params: dict[str, Any], set_params: SetParams, serve: Callable[..., Served],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    from banana100.generators.gemini.jobs import Jobs
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    change(steps=1, budget_usd=0.15)
+    served = serve()
+    monkeypatch.setenv("BANANA100_BATCH", "1")
+    with monkeypatch.context() as patch:
+        patch.setattr(Jobs, "results", stopped)
+        assert main(["replicate"]) == 130
+    small_params["campaigns"] = {"renamed": small_params["campaigns"].pop("replica")}
+    small_params["active"] = ["renamed"]
+    set_params(small_params)
+    assert main(["replicate"]) == 0 and len(served.jobs) == 1 and len(served.requests) == 2
 
 
 @pytest.mark.parametrize("value", ["", "2", "yes", "16"])

@@ -1,18 +1,22 @@
 """Reading what the API says: any answer is an image or a refusal, any error has its meaning, nothing else comes out."""
 
+import asyncio
 import base64
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from google.genai import errors as api_errors
+from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
 from banana100 import images
 from banana100.generators.base import Answer, Halt, Refused, Rejected, Turn, Unavailable
-from banana100.generators.gemini import errors, messages
+from banana100.generators.gemini import client, errors, messages
 from banana100.generators.gemini.client import without_key
 from banana100.generators.gemini.jobs import Jobs
 from banana100.generators.gemini.prices import PriceList
@@ -117,11 +121,8 @@ def test_any_answer_is_an_image_that_decodes_or_a_refusal_with_a_reason_and_a_pr
     lambda content: json.dumps({"key": request().id, "response": content})))  # fmt: skip
 @pytest.mark.filterwarnings("ignore:.* is not a valid")
 def test_any_line_of_a_batchs_file_is_an_outcome_or_none(line: str) -> None:
-    class Client:
-        aio = None
-
     found: dict[str, Any] = {}
-    Jobs(Client(), MODEL, price_list())._take(line, {request().id: request()}, found)
+    Jobs(SimpleNamespace(aio=None), MODEL, price_list())._take(line, {request().id: request()}, found)
     assert all(isinstance(outcome, Answer | Refused) for outcome in found.values())
 
 
@@ -142,6 +143,8 @@ def test_any_line_of_a_batchs_file_is_an_outcome_or_none(line: str) -> None:
         (502, {}, Unavailable),
         (503, {}, Unavailable),
         (504, {}, Unavailable),
+        (520, {}, Unavailable),
+        (499, {}, Unavailable),
     ],
 )
 def test_each_code_has_its_meaning(code: int, details: Any, expected: type[Exception]) -> None:
@@ -187,6 +190,73 @@ def test_the_key_is_taken_out_of_any_text(before: str, after: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GEMINI_API_KEY", "AIza-secret")
         assert "AIza-secret" not in without_key(f"{before}AIza-secret{after}")
+
+
+def test_an_account_that_is_not_served_ends_the_run() -> None:
+    found = errors.of_code(400, "FAILED_PRECONDITION", "User location is not supported for the API use.", {}, MODEL)
+    assert isinstance(found, Halt)
+
+
+def test_nobody_is_waited_for_longer_than_ten_minutes() -> None:
+    found = errors.of_code(429, "RESOURCE_EXHAUSTED", "", {}, MODEL, "86400")
+    assert isinstance(found, Unavailable) and found.after == 600 and found.crowded
+
+
+# --- connections
+
+
+def test_the_key_goes_to_no_other_host_and_no_silence_lasts_for_ever() -> None:
+    guard = client._Guard(httpx.URL("https://api.example/v1beta"))
+    for url, kept in (("https://api.example/x", True), ("http://api.example/x", False), ("https://b.example", False)):
+        sent = httpx.Request("GET", url, headers={"x-goog-api-key": "secret"})
+        asyncio.run(guard.before(sent))
+        assert ("x-goog-api-key" in sent.headers) is kept
+        assert sent.extensions["timeout"]["connect"] == 30 and sent.extensions["timeout"]["read"] == 600
+
+
+def test_variables_of_the_sdk_lead_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "secret")
+    monkeypatch.setenv("GOOGLE_API_KEY", "another")
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "https://elsewhere.example")
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    made, http = client.new_client("a test")
+    options = made._api_client._http_options
+    assert str(options.base_url).startswith(client.GOOGLE) and options.headers["x-goog-api-key"] == "secret"
+    asyncio.run(http.aclose())
+
+
+# --- jobs
+
+
+def job_results(get: Any) -> dict[str, Any] | None:
+    batches = SimpleNamespace(get=get)
+    made = Jobs(SimpleNamespace(aio=SimpleNamespace(batches=batches)), MODEL, price_list())
+    return asyncio.run(made.results("batches/1", {request().id: request()}))
+
+
+def test_a_job_that_is_gone_or_failed_frees_its_requests() -> None:
+    async def gone(name: str) -> None:
+        raise api_errors.ClientError(404, {"error": {"message": "not found", "status": "NOT_FOUND"}})
+
+    async def failed(name: str) -> types.BatchJob:
+        return types.BatchJob(name=name, state=types.JobState.JOB_STATE_FAILED)
+
+    (lost,) = (job_results(gone) or {}).values()
+    assert isinstance(lost, Unavailable) and lost.billed and "is gone" in str(lost)
+    (lost,) = (job_results(failed) or {}).values()
+    assert isinstance(lost, Unavailable) and not lost.billed and "JOB_STATE_FAILED" in str(lost)
+
+
+def test_a_job_at_work_or_without_its_file_yet_is_waited_for() -> None:
+    async def running(name: str) -> types.BatchJob:
+        return types.BatchJob(name=name, state=types.JobState.JOB_STATE_RUNNING)
+
+    async def succeeded(name: str) -> types.BatchJob:
+        return types.BatchJob(name=name, state=types.JobState.JOB_STATE_SUCCEEDED)
+
+    assert job_results(running) is None
+    with pytest.raises(Unavailable, match="its file is not there yet"):
+        job_results(succeeded)
 
 
 # --- requests and prices

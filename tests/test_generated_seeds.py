@@ -46,7 +46,7 @@ class Fake:
     def __init__(self, model: str, prices: params.Prices, batch: bool = False) -> None:
         assert model == MODEL and not batch
 
-    async def ask(self, request: Request, turns: Sequence[Turn]) -> Answer:
+    async def ask(self, request: Request, turns: Sequence[Turn], timeout: float) -> Answer:
         assert turns == [Turn(request.prompt, None)]
         Fake.asked = [*Fake.asked, request.seed]
         if error := Fake.trouble(request):

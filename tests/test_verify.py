@@ -76,7 +76,7 @@ class Generator:
     def __init__(self, *_: object) -> None:
         self.asked: list[str] = []
 
-    async def ask(self, request: Request, turns: Sequence[Turn]) -> Answer:
+    async def ask(self, request: Request, turns: Sequence[Turn], timeout: float) -> Answer:
         """Step 2 of coffee is refused for good where there is no conversation, else once."""
         self.asked.append(request.id)
         talks = request.config.get("history", 0) > 0

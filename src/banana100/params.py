@@ -127,7 +127,9 @@ class GeminiCampaign(Campaign):
     config: GeminiConfig = Field(
         description=f"generation settings: {', '.join(GeminiConfig.model_fields)}; {{}} for none"
     )
-    budget_usd: float = Field(ge=0, description="a number of US dollars that the campaign may cost in all")
+    budget_usd: float = Field(
+        ge=0, allow_inf_nan=False, description="a number of US dollars that the campaign may cost in all"
+    )
 
 
 AnyCampaign = Annotated[SimulatedCampaign | GeminiCampaign, Field(discriminator="backend")]
@@ -136,15 +138,19 @@ AnyCampaign = Annotated[SimulatedCampaign | GeminiCampaign, Field(discriminator=
 class Price(_Strict):
     """What a model costs, in US dollars."""
 
-    images: dict[ImageSize, Annotated[float, Field(ge=0)]] = Field(
+    images: dict[ImageSize, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         min_length=1,
         description=f"a price for each size that the model makes, under {', '.join(typing.get_args(ImageSize))}",
     )
     default_size: ImageSize = Field(
         description="the size that the model makes when none is asked for, with a price in images"
     )
-    input: float = Field(ge=0, description="a number of US dollars for a million tokens of the request")
-    output: float = Field(ge=0, description="a number of US dollars for a million tokens of text and thinking")
+    input: float = Field(
+        ge=0, allow_inf_nan=False, description="a number of US dollars for a million tokens of the request"
+    )
+    output: float = Field(
+        ge=0, allow_inf_nan=False, description="a number of US dollars for a million tokens of text and thinking"
+    )
 
 
 class Prices(_Strict):

@@ -70,8 +70,13 @@ def miniature(params: Params) -> dict[str, Any]:
     content = params.model_dump(mode="json", exclude_none=True)
     small = {name: _small(campaign) for name, campaign in campaigns.items() if campaign.backend in REMOTE}
     seeds = sorted({seed for campaign in small.values() for seed in campaign["seeds"]})
-    source = params.seed_sets["paper13"][0].model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    source["prompts"] = {seed: source["prompts"][seed] for seed in seeds}
+    texts = {name: source for source in params.seed_sets.get("paper13", ()) for name in source.prompts}
+    if unknown := [seed for seed in seeds if seed not in texts]:
+        raise UserError(
+            f"params.yaml: seed_sets.paper13 makes no seed {unknown[0]}; the dry run makes its seeds of it."
+        )
+    source = texts[seeds[0]].model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    source["prompts"] = {seed: texts[seed].prompts[seed] for seed in seeds}
     content["seeds"] = {"size": _SIDE, "count": len(seeds), "sources": [source]}
     content["active"], content["campaigns"], content["campaign_sets"] = list(small), small, {}
     content["seed_sets"] = {}
@@ -88,15 +93,14 @@ def miniature(params: Params) -> dict[str, Any]:
 
 def _small(campaign: Campaign) -> dict[str, Any]:
     content = campaign.model_dump(mode="json", exclude_none=True)
-    return content | {"seeds": content["seeds"][:1], "repeats": 1, "steps": _STEPS}
+    seeds = ["table"] if content["seeds"] == "all" else content["seeds"][:1]
+    return content | {"seeds": seeds, "repeats": 1, "steps": _STEPS}
 
 
 def _copy(project: Path) -> None:
-    """Copy what git tracks, and what it would."""
+    """Copy what git tracks: what lies beside it may hold a key."""
     try:
-        listed = subprocess.run(
-            ["git", "ls-files", "-coz", "--exclude-standard"], capture_output=True, check=True
-        ).stdout
+        listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         raise UserError("not in a git repository; start from the project's root, cloned with git.") from None
     for name in filter(None, listed.decode().split("\0")):

@@ -3,8 +3,9 @@
 What goes wrong, and what becomes of it:
 
     no image that can be used   kept as a refusal, which is data; asked again, `REFUSALS` times a run, then parked
-    no answer (429, 5xx, a      asked again after a pause that doubles, or as long as the generator says, `TRIES` times
-    broken connection, silence) a run, then parked
+    no answer (5xx, a broken    asked again after a pause that doubles, or as long as the generator says, `TRIES` times
+    connection, silence)        a run, then parked
+    too much to do (429)        the same, four times as often, and fewer requests are under way meanwhile
     a request it does not take  parked at once
     a wrong key, a gone model   the run ends; requests under way are waited for
     the budget is used up       parked; requests under way are waited for
@@ -26,15 +27,22 @@ from dataclasses import dataclass
 from tqdm import tqdm
 
 from banana100.errors import UserError
-from banana100.generators.base import Refusal, Refused, Rejected, RemoteBackend, Unavailable
+from banana100.generators import jobs
+from banana100.generators.base import Answer, Refusal, Refused, Rejected, RemoteBackend, Unavailable
 from banana100.generators.ledger import Ledger, OverBudget
 from banana100.generators.store import AnswerStore, StoredAnswer
 from banana100.generators.walks import Parked, Step, Walk
+from banana100.lineage.identity import Request
 from banana100.workers import whole_number
 
 # In one run and for one step.
 REFUSALS = 3
 TRIES = 8
+
+# Of a failure where the generator has too much to do: it will pass, unless the day's quota is used up.
+_CROWDED = 0.25
+_IN_JOB = "it is in a job of the Batch API: BANANA100_BATCH=1 waits for it"
+_CHANCES = 4  # for the store, when an answer is to be kept
 
 _LONGEST_PAUSE = 120.0
 _THREADS = 2
@@ -106,53 +114,89 @@ class Asking:
                 with self._store.claim_if_free(step.request) as ours:
                     if answered := self._store.get(step.request):
                         return answered
+                    if ours and step.request.id in jobs.waiting(self._store):
+                        raise _Parking(
+                            step, "unavailable", "it is in a job of the Batch API; BANANA100_BATCH=1 waits", 0
+                        )
                     if ours:
                         return await self._ask(campaign, step, backend)
             await asyncio.sleep(_LOOK_AGAIN)
 
     async def _ask(self, campaign: str, step: Step, backend: RemoteBackend) -> StoredAnswer:
         """Ask until there is an answer or patience is out. Holds the claim and, except in pauses, a slot."""
-        request, refused, failed = step.request, 0, 0
-        turns = await asyncio.to_thread(step.turns, self._store)
-        usd = backend.estimate(request, len(turns))
+        attempts, refused, failed = 0, 0, 0.0
         while True:
-            attempt, asked = refused + failed + 1, None
+            attempts += 1
             try:
-                await self._wait_for_all()
-                self._ledger.reserve(campaign, (request, usd))
-                async with asyncio.timeout(self._patience.timeout):
-                    answer = await backend.ask(request, turns)
-                charge = {"campaign": campaign, "usd": answer.cost_usd}
-                return await asyncio.to_thread(self._store.put, request, answer.after(attempt), **charge)
+                return await self._keep(step.request, await self._send(campaign, step, backend), campaign, attempts)
             except _Stopped:
-                raise _Parking(step, "stopped", "the run was stopped", attempt - 1) from None
+                raise _Parking(step, "stopped", "the run was stopped", attempts - 1) from None
             except OverBudget as error:
-                raise _Parking(step, "budget", str(error), attempt - 1) from None
+                raise _Parking(step, "budget", str(error), attempts - 1) from None
+            except Rejected as error:
+                raise _Parking(step, "rejected", str(error), attempts) from None
             except Refused as error:
                 refused += 1
-                charge = {"campaign": campaign, "usd": error.refusal.cost_usd}
-                await asyncio.to_thread(self._store.refuse, request, error.refusal, **charge)
+                asked, crowded = None, False
                 if refused == REFUSALS:
-                    raise _Parking(step, "refused", words(error.refusal), attempt) from None
-            except Rejected as error:
-                self._ledger.failed(campaign, request, 0.0)
-                raise _Parking(step, "rejected", str(error), attempt) from None
-            except (Unavailable, TimeoutError) as error:
-                if isinstance(error, TimeoutError):
-                    error = Unavailable(f"no whole answer within {self._patience.timeout:g} s", billed=True)
-                self._ledger.failed(campaign, request, usd if error.billed else 0.0)
-                failed, asked = failed + 1, error.after
-                if failed == TRIES:
-                    raise _Parking(step, "unavailable", str(error), attempt) from None
-            except UserError:
-                self._ledger.failed(campaign, request, 0.0)
-                raise
-            await self._pause(self._patience.before(attempt, asked), for_all=asked is not None)
+                    raise _Parking(step, "refused", words(error.refusal), attempts) from None
+            except Unavailable as error:
+                failed += _CROWDED if error.crowded else 1
+                asked, crowded = error.after, error.crowded
+                if failed >= TRIES:
+                    raise _Parking(step, "unavailable", str(error), attempts) from None
+            await self._pause(self._patience.before(attempts, asked), for_all=asked is not None, keep_slot=crowded)
 
-    async def _pause(self, seconds: float, for_all: bool) -> None:
-        """Wait without holding a slot; where the generator asks for it, nobody else sends meanwhile."""
+    async def _send(self, campaign: str, step: Step, backend: RemoteBackend) -> Answer:
+        """Send a request once and enter in the ledger what came, except an answer, which is to be kept first.
+
+        Raises:
+            Refused, Unavailable, Rejected: see there.
+            OverBudget, _Stopped: nothing was sent.
+            UserError: nothing can be sent.
+        """
+        request = step.request
+        await self._wait_for_all()
+        turns = await asyncio.to_thread(step.turns, self._store)
+        usd = backend.estimate(request, len(turns))
+        self._ledger.reserve(campaign, request, usd)
+        try:
+            return await backend.ask(request, turns, self._patience.timeout)
+        except Refused as error:
+            charge = {"campaign": campaign, "usd": error.refusal.cost_usd}
+            await asyncio.to_thread(self._store.refuse, request, error.refusal, **charge)
+            raise
+        except TimeoutError:
+            self._ledger.failed(campaign, request, usd)
+            raise Unavailable(f"no whole answer within {self._patience.timeout:g} s", billed=True) from None
+        except Unavailable as error:
+            self._ledger.failed(campaign, request, usd if error.billed else 0.0)
+            raise
+        except (Rejected, UserError):
+            self._ledger.failed(campaign, request, 0.0)
+            raise
+
+    async def _keep(self, request: Request, answer: Answer, campaign: str, attempts: int) -> StoredAnswer:
+        """Put an answer into the store; a file system that stumbles gets more chances, as the answer is paid for."""
+        charge = {"campaign": campaign, "usd": answer.cost_usd}
+        for chance in range(_CHANCES, 0, -1):
+            try:
+                return await asyncio.to_thread(self._store.put, request, answer.after(attempts), **charge)
+            except OSError:
+                if chance == 1:
+                    raise
+                await asyncio.sleep(self._patience.pause)
+        raise AssertionError("not reached")
+
+    async def _pause(self, seconds: float, for_all: bool, keep_slot: bool) -> None:
+        """Wait; where the generator asks for it, nobody else sends meanwhile.
+
+        Without a slot, so that another chain can go on; with it where there is too much to do already.
+        """
         if for_all:
             self._not_before = max(self._not_before, time.monotonic() + seconds)
+        if keep_slot:
+            return await self._sleep(seconds)
         self._slots.release()
         try:
             await self._sleep(seconds)
@@ -160,7 +204,7 @@ class Asking:
             await self._slots.acquire()
 
     async def _wait_for_all(self) -> None:
-        while (seconds := self._not_before - time.monotonic()) > 0:
+        while not self.stopping.is_set() and (seconds := self._not_before - time.monotonic()) > 0:
             await self._sleep(seconds)
         if self.stopping.is_set():
             raise _Stopped
@@ -185,7 +229,7 @@ async def ask_all(
 ) -> None:
     """Take all walks as far as they go; what stopped one stands in its `parked`.
 
-    Ctrl-C and SIGTERM let requests under way come back, as they are paid for; a second one ends at once.
+    Ctrl-C, SIGTERM and SIGHUP let requests under way come back, as they are paid for; a second one ends at once.
 
     Args:
         walks: what to ask.
@@ -235,7 +279,7 @@ async def _signals(stopping: asyncio.Event) -> AsyncIterator[list[int]]:
         loop.remove_signal_handler(number)
         print("stopping: waiting for the requests under way, as they are paid for", file=sys.stderr)
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     for number in numbers:
         loop.add_signal_handler(number, stop, number)
     try:

@@ -105,12 +105,14 @@ class Unavailable(Exception):
         reason: a clause that says what came instead.
         after: seconds that the generator asks to wait; None where it does not say.
         billed: whether an answer may have been made, and be paid for, before the connection broke.
+        crowded: whether the generator has too much to do at present.
     """
 
-    def __init__(self, reason: str, after: float | None = None, billed: bool = False) -> None:
+    def __init__(self, reason: str, after: float | None = None, billed: bool = False, crowded: bool = False) -> None:
         super().__init__(reason)
         self.after = after
         self.billed = billed
+        self.crowded = crowded
 
 
 class Rejected(Exception):
@@ -155,15 +157,17 @@ class RemoteBackend(Estimates, Protocol):
 
     def __init__(self, model: str, prices: Prices, batch: bool = False) -> None: ...
 
-    async def ask(self, request: Request, turns: Sequence[Turn]) -> Answer:
+    async def ask(self, request: Request, turns: Sequence[Turn], timeout: float) -> Answer:
         """Send one request, once.
 
         Args:
             request: what is asked.
             turns: the conversation; its last turn is the question, the ones before are history.
+            timeout: seconds within which the whole answer must have come; what it takes to decode it does not count.
 
         Raises:
             Refused, Unavailable, Rejected, Halt: see there.
+            TimeoutError: no whole answer came in time.
         """
         ...
 

@@ -1,27 +1,28 @@
 """`BANANA100_BATCH=1`: one step of all walks at a time as jobs of a Batch API, which cost less and take longer.
 
-A job's record lies in the store before the job is submitted, under a label that follows from its requests. A run that
+A job's record lies in the store before the job is submitted, under a label that the API keeps as well. A run that
 finds a record without the job's name, because the one before was killed in between, looks for the label among the jobs
 that the API knows: no job is submitted twice. Jobs go on without us, and their answers are taken by the next run.
 """
 
 import asyncio
-import json
 import sys
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from banana100.errors import Unfinished, UserError
-from banana100.files import sha256_of, write_atomically
+from banana100.files import sha256_of
 from banana100.generators.asking import REFUSALS, TRIES, Patience, words
 from banana100.generators.base import Answer, BatchBackend, Halt, Refused, Rejected, Unavailable
+from banana100.generators.jobs import Job, JobRecords, waiting
 from banana100.generators.ledger import Ledger, OverBudget
 from banana100.generators.store import AnswerStore
 from banana100.generators.walks import Parked, Step, Walk
@@ -31,66 +32,14 @@ from banana100.lineage.identity import Request, identity
 _MOST_BYTES = 300_000_000
 
 
-@dataclass(frozen=True)
-class Job:
-    """The record of a job.
-
-    Attributes:
-        label: follows from the requests; the API keeps it with the job.
-        campaign: who pays.
-        requests: by request id.
-        name: the API's name for the job; None until it is known.
-    """
-
-    label: str
-    campaign: str
-    requests: dict[str, Request]
-    name: str | None = None
-
-
-class JobRecords:
-    """Records of jobs whose answers have not all been taken."""
-
-    def __init__(self, store: AnswerStore) -> None:
-        self._folder, self._aside = store.root / "jobs", store.root / "tmp"
-
-    def open_jobs(self) -> list[Job]:
-        """All of them, in the order of their labels.
-
-        Raises:
-            UserError: a record is damaged.
-        """
-        return [self._read(path) for path in sorted(self._folder.glob("*.json"))]
-
-    def keep(self, job: Job) -> None:
-        """Write a record, or a new state of it."""
-        content = {**asdict(job), "requests": [asdict(request) for request in job.requests.values()]}
-        write_atomically(self._path(job), json.dumps(content).encode(), durable=True, aside=self._aside)
-
-    def close(self, job: Job) -> None:
-        """Forget a job: all its answers are in the store."""
-        self._path(job).unlink(missing_ok=True)
-
-    def _path(self, job: Job) -> Path:
-        return self._folder / f"{job.label}.json"
-
-    def _read(self, path: Path) -> Job:
-        try:
-            content = json.loads(path.read_bytes())
-            requests = [Request(**fields) for fields in content.pop("requests")]
-            return Job(**content, requests={request.id: request for request in requests})
-        except (ValueError, KeyError, TypeError):
-            raise UserError(f"{path}: damaged record of a batch job; restore it from a backup or delete it.") from None
-
-
 def refuse_while_open(walks: Sequence[Walk], store: AnswerStore) -> None:
     """Keep requests of open jobs from being asked a second time, one by one.
 
     Raises:
         UserError: a walk's next request is in a job.
     """
-    waiting = {request_id for job in JobRecords(store).open_jobs() for request_id in job.requests}
-    count = sum(walk.step is not None and walk.step.request.id in waiting for walk in walks)
+    sent = waiting(store)
+    count = sum(walk.step is not None and walk.step.request.id in sent for walk in walks)
     if count:
         raise UserError(
             f"{count} of the requests to send are in jobs of the Batch API that were not collected yet; run with "
@@ -109,11 +58,21 @@ async def ask_all(
         for campaign in sorted({walk.plan.campaign for walk in walks}):
             path = store.root / "locks" / f"batch-{sha256_of(campaign.encode())[:16]}.lock"
             path.parent.mkdir(parents=True, exist_ok=True)
-            await asyncio.to_thread(held.enter_context, FileLock(path, thread_local=False))
+            await _lock(held, path)
         run = _Run(walks, backends, store, ledger)
         total = sum(walk.missing for walk in walks)
         with tqdm(total=total, desc=what, unit="image", disable=not sys.stderr.isatty(), smoothing=0.1) as bar:
             await run.finish(bar)
+
+
+async def _lock(held: ExitStack, path: Path) -> None:
+    """Wait for a lock in a way that Ctrl-C can end."""
+    while True:
+        try:
+            held.enter_context(FileLock(path, timeout=0))
+            return
+        except Timeout:
+            await asyncio.sleep(1)
 
 
 class _Run:
@@ -122,6 +81,8 @@ class _Run:
     ) -> None:
         self._walks, self._backends, self._store, self._ledger = walks, backends, store, ledger
         self._records, self._patience = JobRecords(store), Patience.of_environment()
+        asked = [(walk.plan.campaign, walk.step.request) for walk in walks if walk.step]
+        self._by_model = {(request.backend, request.model): backends[campaign] for campaign, request in asked}
         self._refused: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
 
@@ -129,9 +90,7 @@ class _Run:
         """Round after round: take what open jobs answered, then submit the next step of every walk."""
         try:
             while True:
-                for job in self._records.open_jobs():
-                    if job.campaign in self._backends:
-                        await self._collect(job)
+                await self._collect_all()
                 before = sum(walk.done for walk in self._walks)
                 for walk in self._walks:
                     walk.pass_stored()
@@ -148,16 +107,23 @@ class _Run:
         if not ready:
             return False
         with ExitStack() as claims:
-            ours = [walk for walk in ready if walk.step and claims.enter_context(self._claim(walk.step))]
-            if not ours:  # another process asks them one by one
+            sent = waiting(self._store)  # by whatever campaign: one answer serves all
+            free = [walk for walk in ready if walk.step and walk.step.request.id not in sent]
+            ours = [walk for walk in free if walk.step and claims.enter_context(self._claim(walk.step))]
+            if not ours:  # others ask them
                 await asyncio.sleep(1)
                 return True
             for campaign, some in self._chunks(ours):
                 await self._submit(campaign, some)
-            for job in self._records.open_jobs():
-                if job.campaign in self._backends:
-                    await self._collect(job)
+            await self._collect_all()
         return True
+
+    async def _collect_all(self) -> None:
+        """Take the answers of all open jobs of our models, whichever campaign pays for them."""
+        for job in self._records.open_jobs():
+            request = next(iter(job.requests.values()))
+            if backend := self._by_model.get((request.backend, request.model)):
+                await self._collect(job, backend)
 
     def _claim(self, step: Step) -> Any:
         return self._store.claim_if_free(step.request)
@@ -181,44 +147,46 @@ class _Run:
     async def _submit(self, campaign: str, walks: Sequence[Walk]) -> None:
         """Submit one job; walks that the budget does not allow are parked."""
         backend = self._backends[campaign]
+        steps = [walk.step for walk in walks if walk.step]
+        conversations = [step.turns(self._store) for step in steps]
         asked = []
-        for walk in walks:
-            step = walk.step
-            assert step is not None
-            turns = step.turns(self._store)
+        for walk, step, turns in zip(walks, steps, conversations, strict=True):
             try:
-                self._ledger.reserve(campaign, (step.request, backend.estimate(step.request, len(turns))))
+                self._ledger.reserve(campaign, step.request, backend.estimate(step.request, len(turns)))
+                asked.append((step.request, turns))
             except OverBudget as error:
                 walk.parked = Parked(step.request, "budget", str(error), self._attempts(step.request.id))
-                continue
-            asked.append((step.request, turns))
-        if not asked:
-            return
-        requests = {request.id: request for request, _ in asked}
-        tries = [self._attempts(request_id) for request_id in requests]
-        label = f"banana100-{identity([sorted(requests), tries, self._store.journal_path.stat().st_size])[:40]}"
-        job = Job(label, campaign, requests)
-        self._records.keep(job)
-        await self._start(job, backend, asked)
+        if asked:
+            label = f"banana100-{identity([sorted(request.id for request, _ in asked), uuid.uuid4().hex])[:40]}"
+            job = Job(label, campaign, {request.id: request for request, _ in asked})
+            self._records.keep(job)
+            await self._start(job, backend, asked)
 
     async def _start(self, job: Job, backend: BatchBackend, asked: Sequence[Any]) -> None:
-        """Send a job that has its record already."""
+        """Send a job that has its record already; where it may have arrived, the record stays and is looked for."""
+        arrived = False
         for attempt in range(1, TRIES + 1):
             try:
-                name = await backend.find(job.label) if attempt > 1 else None  # it may have arrived all the same
+                name = await backend.find(job.label) if arrived else None
                 self._records.keep(replace(job, name=name or await backend.submit(job.label, asked)))
                 return
-            except (Unavailable, Rejected) as error:
+            except Rejected as error:
+                if not arrived:
+                    self._end(job, dict.fromkeys(job.requests, error))
+                    return
                 failure: Exception = error
             except Halt:
-                self._give_back(job)
+                if not arrived:
+                    self._give_back(job)
                 raise
+            except Unavailable as error:
+                arrived, failure = True, error
             await asyncio.sleep(self._patience.before(attempt, getattr(failure, "after", None)))
-        self._end(job, dict.fromkeys(job.requests, failure))
+        raise Unfinished(f"no job could be submitted ({failure}); run again to go on, it will be looked for first.")
 
-    async def _collect(self, job: Job) -> None:
+    async def _collect(self, job: Job, backend: BatchBackend) -> None:
         """Wait for a job and take its answers."""
-        backend, polls, failed = self._backends[job.campaign], 0, 0
+        polls, failed = 0, 0
         while True:
             try:
                 if job.name is None and (name := await backend.find(job.label)) is None:
@@ -228,6 +196,7 @@ class _Run:
                     self._records.keep(job)
                 if (results := await backend.results(str(job.name), job.requests)) is not None:
                     return await asyncio.to_thread(self._end, job, results)
+                failed = 0
             except (Unavailable, Rejected) as error:
                 failed += 1
                 if failed == TRIES or isinstance(error, Rejected):
@@ -257,7 +226,7 @@ class _Run:
             elif isinstance(result, Refused):
                 self._take_refusal(job, request, result)
             else:
-                self._ledger.failed(job.campaign, request, 0.0)
+                self._ledger.failed(job.campaign, request, self._lost(request, result))
                 self._failed[request_id] += 1
                 halt = result if isinstance(result, UserError) else halt
                 self._park_if(request, isinstance(result, Rejected), "rejected", result)
@@ -265,6 +234,12 @@ class _Run:
         self._records.close(job)
         if halt:
             raise halt
+
+    def _lost(self, request: Request, result: Exception) -> float:
+        """What a request without an answer may have cost."""
+        billed = isinstance(result, Unavailable) and result.billed
+        turns = request.config.get("history", 0) + 1  # at most
+        return self._by_model[request.backend, request.model].estimate(request, turns) if billed else 0.0
 
     def _take_refusal(self, job: Job, request: Request, refused: Refused) -> None:
         told = {record.get("response_id") for record in self._store.refusals(request)} - {None}

@@ -1,6 +1,6 @@
 """Before the first paid request: what is missing, what it will cost, and whether the budgets allow it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from banana100.generators.base import Estimates
@@ -13,19 +13,19 @@ class Forecast:
     """What a campaign will still need.
 
     Attributes:
-        missing: requests that the store has no answer for.
-        longest: the most of them in one chain, which must wait for each other.
+        missing: requests to send: the store has no answer for them, and they are in no job of a Batch API.
         usd: US dollars to expect for them, if each is answered at once.
         spent: US dollars spent so far.
         budget: US dollars that the campaign may cost in all.
+        allowed: whether the budget allows what is missing.
     """
 
     campaign: str
     missing: int
-    longest: int
     usd: float
     spent: float
     budget: float
+    allowed: bool
 
     @property
     def text(self) -> str:
@@ -36,18 +36,28 @@ class Forecast:
         )
 
 
-def forecast(walks: Sequence[Walk], backends: Mapping[str, Estimates], ledger: Ledger) -> list[Forecast]:
-    """What each campaign that misses answers will need, in the order of `walks`."""
+def forecast(
+    walks: Sequence[Walk], backends: Mapping[str, Estimates], ledger: Ledger, waiting: Collection[str] = ()
+) -> list[Forecast]:
+    """What each campaign that misses answers will need, in the order of `walks`.
+
+    Args:
+        walks: how far they are.
+        backends: what tells the prices, by campaign.
+        ledger: what was spent.
+        waiting: ids of requests whose answers are under way in jobs; they are paid for already.
+    """
     by_campaign: dict[str, list[Walk]] = {}
     for walk in walks:
         if walk.step:
             by_campaign.setdefault(walk.plan.campaign, []).append(walk)
     found = []
     for campaign, open_walks in by_campaign.items():
-        usd = sum(_usd(walk, backends[campaign]) for walk in open_walks)
-        missing = [walk.missing for walk in open_walks]
-        money = (usd, ledger.spent(campaign), ledger.budget(campaign))
-        found.append(Forecast(campaign, sum(missing), max(missing), *money))
+        under_way = [walk.step is not None and walk.step.request.id in waiting for walk in open_walks]
+        missing = sum(walk.missing for walk in open_walks) - sum(under_way)
+        usd = sum(_usd(walk, backends[campaign], sent) for walk, sent in zip(open_walks, under_way, strict=True))
+        money = (usd, ledger.spent(campaign), ledger.budget(campaign), ledger.allows(campaign, usd))
+        found.append(Forecast(campaign, missing, *money))
     return found
 
 
@@ -57,19 +67,23 @@ def check(forecasts: Sequence[Forecast]) -> None:
     Raises:
         OverBudget: with the numbers of every campaign that would cost too much.
     """
-    # a cent of rounding is no reason to refuse
-    over = [f for f in forecasts if f.spent + f.usd > f.budget + 0.005]
-    if over:
+    if over := [forecast for forecast in forecasts if not forecast.allowed]:
         raise OverBudget(
             f"{'; '.join(f.text for f in over)}: not allowed, nothing was sent; raise budget_usd in params.yaml, or "
             "ask for fewer steps, repeats or seeds."
         )
 
 
-def _usd(walk: Walk, backend: Estimates) -> float:
-    """Price of the missing steps, as they will be asked: a conversation grows until its history is full."""
+def _usd(walk: Walk, backend: Estimates, sent: bool) -> float:
+    """Price of the missing steps, as they will be asked: a conversation grows until its history is full.
+
+    Args:
+        walk: how far it is.
+        backend: what tells the prices.
+        sent: whether its present step is under way in a job.
+    """
     assert walk.step is not None
     turns, kept = len(walk.step.history) + 1, walk.plan.history + 1
-    request = walk.step.request
-    growing = [backend.estimate(request, min(turns + later, kept)) for later in range(min(walk.missing, kept))]
-    return sum(growing) + (walk.missing - len(growing)) * growing[-1]
+    estimates = [backend.estimate(walk.step.request, number) for number in range(turns, kept + 1)]
+    prices = [estimates[min(later, len(estimates) - 1)] for later in range(walk.missing)]
+    return sum(prices[sent:])

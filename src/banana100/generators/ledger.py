@@ -46,21 +46,23 @@ class Ledger:
         self._catch_up()
         return self._settled[campaign] + sum(sum(prices) for prices in self._open[campaign].values())
 
-    def reserve(self, campaign: str, *requests: tuple[Request, float]) -> None:
-        """Note requests as about to be sent, each with its expected price, if the budget allows it.
+    def allows(self, campaign: str, usd: float) -> bool:
+        """Whether a campaign may spend so much more; half a cent of rounding is allowed."""
+        return self.spent(campaign) + usd <= self._budgets[campaign] + 0.005
+
+    def reserve(self, campaign: str, request: Request, usd: float) -> None:
+        """Note a request as about to be sent, with its expected price, if the budget allows it.
 
         Raises:
             OverBudget: it does not; nothing is noted.
         """
         with self._lock:
-            spent, usd = self.spent(campaign), sum(price for _, price in requests)
-            if spent + usd > self._budgets[campaign]:
+            if not self.allows(campaign, usd):
                 raise OverBudget(
-                    f"{campaign} has spent ${spent:.2f} of its budget_usd {self._budgets[campaign]:g}, and the next "
-                    f"{'request costs' if len(requests) == 1 else f'{len(requests)} requests cost'} about ${usd:.2f}"
+                    f"{campaign} has spent ${self.spent(campaign):.2f} of its budget_usd {self._budgets[campaign]:g}, "
+                    f"and the next request costs about ${usd:.2f}"
                 )
-            for request, price in requests:
-                self._store.asked(request, campaign=campaign, usd=price)
+            self._store.asked(request, campaign=campaign, usd=usd)
 
     def failed(self, campaign: str, request: Request, usd: float) -> None:
         """Note that a request got no answer; `usd` is what it may have cost all the same."""

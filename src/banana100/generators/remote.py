@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from banana100.errors import UserError
-from banana100.generators import batches, budgets, remote_backends
+from banana100.generators import batches, budgets, jobs, remote_backends
 from banana100.generators.asking import ask_all
 from banana100.generators.base import RemoteBackend
 from banana100.generators.ledger import Ledger
@@ -62,7 +62,7 @@ def finish(walks: Sequence[Walk], accounts: Sequence[Account], prices: Prices, s
 async def _finish(
     walks: Sequence[Walk], backends: dict[str, RemoteBackend], store: AnswerStore, ledger: Ledger, what: str
 ) -> None:
-    forecasts = budgets.forecast(walks, backends, ledger)
+    forecasts = budgets.forecast(walks, backends, ledger, jobs.waiting(store))
     for forecast in forecasts:
         print(forecast.text, flush=True)
     budgets.check(forecasts)

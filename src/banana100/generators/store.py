@@ -17,6 +17,7 @@ that dies, and an answer that does not come ends with the time-out. DVC never se
 a stage's outputs when it sees fit.
 """
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -194,16 +195,21 @@ class AnswerStore:
             lines = self.journal_path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return []
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in lines if line.endswith("}")]
 
     def note(self, event: str, request: Request, **charge: Any) -> None:
         """Add a line to the journal."""
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = {"at": moment, "process": os.getpid(), "event": event, "request_id": request.id} | charge
+        data = f"{json.dumps(line)}\n".encode()
         # One write to a file opened for appending: lines of several processes do not mix.
-        descriptor = os.open(self.journal_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        descriptor = os.open(self.journal_path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(descriptor, f"{json.dumps(line)}\n".encode())
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                data = b"\n" + data  # half a line of a process that met a full disk must not swallow this one
+            if os.write(descriptor, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.journal_path))
         finally:
             os.close(descriptor)
 

@@ -63,8 +63,8 @@ def _sums(rows: list[list], params: Params) -> list:
     """The last row: campaigns run side by side, so hours are no sum."""
     sums = [sum(row[column] or 0 for row in rows) for column in range(len(_HEADERS)) if column]
     paid = [row for row in rows if row[7] is not None]
-    hours = _hours(max((row[3] for row in paid), default=0), sum(row[5] for row in paid), params)
-    return ["all", *sums[:2], None, *sums[3:6], max(hours, max((row[7] for row in paid), default=0)), *sums[7:]]
+    hours = max([_hours(0, sum(row[5] for row in paid), params), *(row[7] for row in paid)])
+    return ["all", *sums[:2], None, *sums[3:6], hours, *sums[7:]]
 
 
 def _hours(longest: int, requests: int, params: Params) -> float:

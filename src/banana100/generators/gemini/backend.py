@@ -1,6 +1,7 @@
 """Backend `gemini`: one request, sent once, and what came of it."""
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -31,7 +32,7 @@ class Gemini:
         jobs = Jobs(self._client, model, self._prices)
         self.submit, self.find, self.results = jobs.submit, jobs.find, jobs.results
 
-    async def ask(self, request: Request, turns: Sequence[Turn]) -> Answer:
+    async def ask(self, request: Request, turns: Sequence[Turn], timeout: float) -> Answer:
         """Send one request, once; see `RemoteBackend.ask`."""
         conversation, settings = messages.contents(turns), messages.settings(request.config)
         asked_at, started = datetime.now(UTC), time.monotonic()
@@ -41,21 +42,24 @@ class Gemini:
             return {"asked_at": asked_at.isoformat(timespec="seconds"), "seconds": seconds}
 
         try:
-            response = await self._client.aio.models.generate_content(
-                model=request.model, contents=conversation, config=settings
-            )
+            async with asyncio.timeout(timeout):
+                response = await self._client.aio.models.generate_content(
+                    model=request.model, contents=conversation, config=settings
+                )
             # decoding a large image would hold up all other chains
             return await asyncio.to_thread(messages.read, response, request.config, self._prices, timing())
-        except (Refused, Unavailable, Rejected, Halt):
+        except (Refused, Unavailable, Rejected, Halt, TimeoutError):
             raise
         except api_errors.APIError as error:
             raise errors.of_api(error, request.model) from None
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise errors.of_transport(error) from None
         except TooLarge:
             usd = self.estimate(request, len(turns))
             raise messages.unreadable(f"more than {MAX_BODY // 1_000_000} MB", usd, timing()) from None
-        except (api_errors.UnknownApiResponseError, ValueError, AttributeError) as error:
+        except (api_errors.UnknownApiResponseError, json.JSONDecodeError):  # a proxy's page, or half of the body
+            raise Unavailable("no JSON came", billed=True) from None
+        except (ValueError, AttributeError) as error:
             detail = f"not an answer of the API ({type(error).__name__})"
             raise messages.unreadable(detail, self.estimate(request, len(turns)), timing()) from None
         except Exception as error:

@@ -14,6 +14,7 @@ from banana100.errors import UserError
 
 KEY = "GEMINI_API_KEY"
 BASE_URL = "BANANA100_GEMINI_BASE_URL"
+GOOGLE = "https://generativelanguage.googleapis.com"
 
 # Above any answer of an image model: a 4K image and two interim ones, in base64, are about 100 million bytes.
 MAX_BODY = 256_000_000
@@ -45,10 +46,11 @@ def new_client(needed_for: str) -> tuple[genai.Client, httpx.AsyncClient]:
     url = os.environ.get(BASE_URL)
     if url and not url.startswith(("http://", "https://")):
         raise UserError(f"environment: {BASE_URL} is {url!r}; allowed: a URL that starts with http:// or https://.")
-    timeout = httpx.Timeout(None, connect=30)  # that of a whole answer is the asker's
+    url = url or GOOGLE  # the SDK would look into other variables
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+    hooks = {"request": [_Guard(httpx.URL(url)).before], "response": [_bound]}
     # files are downloaded from where the API redirects to
-    http = httpx.AsyncClient(transport=_Bounded(limits=limits), timeout=timeout, follow_redirects=True)
+    http = httpx.AsyncClient(limits=limits, event_hooks=hooks, follow_redirects=True)
     options = types.HttpOptions(base_url=url, api_version="v1beta", httpx_async_client=http)
     # vertexai: whatever GOOGLE_GENAI_USE_VERTEXAI says, which would send other requests elsewhere
     return genai.Client(api_key=key, vertexai=False, http_options=options), http
@@ -61,14 +63,23 @@ def without_key(text: Any) -> str:
     return line.replace(key, "[key]") if key else line
 
 
-class _Bounded(httpx.AsyncHTTPTransport):
-    """A transport that gives up on bodies larger than `MAX_BODY`."""
+class _Guard:
+    """What is done to every request: the SDK sets no time-outs, and httpx would send the key on to other hosts."""
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        response = await super().handle_async_request(request)
-        if request.url.path.endswith(":generateContent"):  # files of a batch's answers go to the disk
-            response.stream = _BoundedStream(response.stream)
-        return response
+    def __init__(self, base: httpx.URL) -> None:
+        self._base = base
+
+    async def before(self, request: httpx.Request) -> None:
+        # silence; that for a whole answer is the asker's
+        request.extensions["timeout"] = {"connect": 30.0, "read": 600.0, "write": 600.0, "pool": None}
+        if (request.url.scheme, request.url.host) != (self._base.scheme, self._base.host):
+            request.headers.pop("x-goog-api-key", None)
+
+
+async def _bound(response: httpx.Response) -> None:
+    """Give up on answers larger than `MAX_BODY`; files of a batch's answers go to the disk."""
+    if response.request.url.path.endswith(":generateContent"):
+        response.stream = _BoundedStream(response.stream)
 
 
 class _BoundedStream(httpx.AsyncByteStream):

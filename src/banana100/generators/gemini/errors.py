@@ -10,10 +10,13 @@ from banana100.errors import UserError
 from banana100.generators.base import Halt, Rejected, Unavailable
 from banana100.generators.gemini.client import KEY, without_key
 
-_LATER = {408, 425, 429, 500, 502, 503, 504}
+_LATER = {408, 409, 425, 429, 499}
 
 # The same in the words of google.rpc.Code, which single requests of a batch are answered with.
-RPC_CODES = {4: 504, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401, 3: 400, 9: 400}
+RPC_CODES = {1: 499, 2: 500, 3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 9: 400, 10: 409, 13: 500, 14: 503, 16: 401}
+
+# Whoever asks for more is not waited for.
+_LONGEST_WAIT = 600.0
 
 
 def of_api(error: errors.APIError, model: str) -> Exception:
@@ -45,12 +48,15 @@ def of_code(  # noqa: PLR0913, PLR0917  as many as Google tells
             f"the API does not know the model {model} ({what}); previews are retired when the model is released: name "
             "another in params.yaml, which is another campaign. What was answered is kept."
         )
-    if code in _LATER:
-        return Unavailable(what, _seconds(after, details))
+    if status == "FAILED_PRECONDITION":  # of the account: its region, its billing
+        return Halt(f"the API does not serve this account ({what}); what was answered is kept.")
+    if code in _LATER or code >= 500:
+        asked = _seconds(after, details)
+        return Unavailable(what, asked and min(asked, _LONGEST_WAIT), crowded=code == 429)
     return Rejected(what)
 
 
-def of_transport(error: httpx.TransportError) -> Unavailable:
+def of_transport(error: httpx.RequestError) -> Unavailable:
     """The exception for a connection that could not be made, or broke."""
     before = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     return Unavailable(without_key(f"{type(error).__name__} {error}".strip()), billed=not before)

@@ -17,9 +17,8 @@ from banana100.generators.gemini.client import without_key
 from banana100.generators.gemini.prices import PriceList
 from banana100.lineage.identity import Request
 
-_ENDED = {
-    types.JobState.JOB_STATE_SUCCEEDED,
-    types.JobState.JOB_STATE_PARTIALLY_SUCCEEDED,
+_DONE = {types.JobState.JOB_STATE_SUCCEEDED, types.JobState.JOB_STATE_PARTIALLY_SUCCEEDED}
+_ENDED = _DONE | {
     types.JobState.JOB_STATE_FAILED,
     types.JobState.JOB_STATE_CANCELLED,
     types.JobState.JOB_STATE_EXPIRED,
@@ -58,9 +57,17 @@ class Jobs:
     async def results(self, name: str, requests: Mapping[str, Request]) -> dict[str, Answer | Exception] | None:
         """What came of a job's requests; see `BatchBackend.results`."""
         with tempfile.TemporaryDirectory() as folder, _translated(self._model):
-            job = await self._client.batches.get(name=name)
+            try:
+                job = await self._client.batches.get(name=name)
+            except api_errors.APIError as error:
+                if error.code != 404:
+                    raise
+                return dict.fromkeys(requests, Unavailable(f"{name} is gone, with its answers", billed=True))
             if job.state not in _ENDED:
                 return None
+            done = job.state in _DONE
+            if done and not (job.dest and job.dest.file_name):
+                raise Unavailable(f"{name} has succeeded, and its file is not there yet")
             found: dict[str, Answer | Exception] = {}
             if job.dest and job.dest.file_name:
                 path = Path(folder) / "answers.jsonl"
@@ -70,7 +77,8 @@ class Jobs:
                         self._take(line, requests, found)
         state = job.state.value if job.state else "ended"
         why = without_key(f"{name} {state}: {job.error.message if job.error else 'no answer in its file'}")
-        return {request_id: found.get(request_id, Unavailable(why)) for request_id in requests}
+        missing = Unavailable(why, billed=done)
+        return {request_id: found.get(request_id, missing) for request_id in requests}
 
     def _take(self, line: str, requests: Mapping[str, Request], found: dict[str, Answer | Exception]) -> None:
         """Read one line of a file of answers."""
@@ -83,7 +91,10 @@ class Jobs:
             found[request.id] = self._outcome(content, request)
 
     def _outcome(self, content: dict[str, Any], request: Request) -> Answer | Exception:
-        if error := content.get("error"):
+        error = content.get("error")
+        if error and not isinstance(error, dict):
+            return Unavailable(without_key(f"error {error}")[:300])
+        if error:
             code = errors.RPC_CODES.get(error.get("code"), error.get("code") or 500)
             return errors.of_code(code, error.get("status"), error.get("message"), error, self._model)
         try:
@@ -106,7 +117,7 @@ class _translated:
     def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
         if isinstance(error, api_errors.APIError):
             raise errors.of_api(error, self._model) from None
-        if isinstance(error, httpx.TransportError):
+        if isinstance(error, httpx.RequestError):
             raise errors.of_transport(error) from None
         if isinstance(error, api_errors.UnknownApiResponseError | KeyError):
             raise Unavailable(without_key(f"not an answer of the API: {error}")[:300]) from None
