@@ -16,11 +16,13 @@ from banana100.catalogue.metrics import EVERY_METRIC
 from banana100.catalogue.weights import WeightFile
 from banana100.cli import STAGES
 from banana100.files import sha256_of, write_atomically
+from banana100.generators import adoption
 from banana100.generators.simulated import answer
 from banana100.generators.store import StoredAnswer
 from banana100.lineage import tables
-from banana100.replication.chains import Chain, Replica, plan
-from banana100.replication.workspace import preview_tasks, request_rows, seed_images
+from banana100.lineage.identity import Request
+from banana100.replication.chains import Chain, plan
+from banana100.replication.workspace import preview_tasks, seed_images
 from banana100.scoring import weights
 from banana100.scoring.scorers import Scorer, scorer
 from benchmarks.measure import ROOT, environment, timed
@@ -84,31 +86,33 @@ def _write_lineage(image_bytes: int) -> None:
     random = np.random.default_rng(_RANDOM)
     start = images.encode_png(random.integers(0, 256, (16, 16, 3), dtype=np.uint8))
     rows: list[dict[str, Any]] = []
-    replicas: list[Replica] = []
+    answered: dict[str, dict[str, Any]] = {}
     for chain in plan(checked.active_campaigns(), seed_images()):
         walked = list(_walk(chain, start, image_bytes, random))
-        replicas += [replica for replica, _ in walked]
+        answered |= {request.id: adoption.request_row(request, kept) for request, kept, _ in walked}
         rows.append(_row(chain, 0, paths.seed_image(chain.seed).read_bytes(), None))
-        rows += [_row(chain, step, image, replica) for step, (replica, image) in enumerate(walked, start=1)]
+        rows += [_row(chain, step, image, request) for step, (request, _, image) in enumerate(walked, start=1)]
     for image, preview, side in preview_tasks(rows, checked.previews):
         write_atomically(preview, images.encode_preview(image.read_bytes(), side))
     tables.write(paths.IMAGES_TABLE, tables.IMAGES, rows)
-    tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, request_rows(replicas))
+    tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, [answered[request_id] for request_id in sorted(answered)])
     tables.write(paths.REFUSALS_TABLE, tables.REFUSALS, [])
     tables.write(paths.PARKED_TABLE, tables.PARKED, [])
 
 
-def _walk(chain: Chain, start: bytes, size: int, random: np.random.Generator) -> Iterator[tuple[Replica, bytes]]:
+def _walk(
+    chain: Chain, start: bytes, size: int, random: np.random.Generator
+) -> Iterator[tuple[Request, StoredAnswer, bytes]]:
     parent_id = chain.seed_id
     record = answer(b"", chain.settings.model).record
     for step in range(1, _STEPS + 1):
         image = start + random.bytes(size - len(start))
         request = chain.request(step, parent_id)
         parent_id = sha256_of(image)
-        yield Replica(chain, request, StoredAnswer(parent_id, record)), image
+        yield request, StoredAnswer(parent_id, record), image
 
 
-def _row(chain: Chain, step: int, image: bytes, replica: Replica | None) -> dict[str, Any]:
+def _row(chain: Chain, step: int, image: bytes, request: Request | None) -> dict[str, Any]:
     """Write an image's file; gives its row of the table."""
     path = paths.replica(chain.campaign, chain.seed, chain.repeat, step, "png")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +120,6 @@ def _row(chain: Chain, step: int, image: bytes, replica: Replica | None) -> dict
     header = images.read_header(image)
     row = {"image_id": sha256_of(image), "path": path.as_posix(), "bytes": len(image), "width": header.width}
     row |= {"height": header.height, "mode": header.mode, "campaign": chain.campaign, "seed": chain.seed}
-    request = replica.request if replica else None
     row |= {"parent_id": request.parent_id, "request_id": request.id} if request else {}
     return row | {"repeat": chain.repeat, "step": step}
 

@@ -21,11 +21,11 @@ from tqdm import tqdm
 from banana100.errors import Unfinished, UserError
 from banana100.files import sha256_of
 from banana100.generators.asking import REFUSALS, TRIES, Patience, words
-from banana100.generators.base import Answer, BatchBackend, Halt, Refused, Rejected, Unavailable
+from banana100.generators.base import Answer, BatchBackend, Halt, Refused, Rejected, Turn, Unavailable
 from banana100.generators.jobs import Job, JobRecords, waiting
 from banana100.generators.ledger import Ledger, OverBudget
 from banana100.generators.store import AnswerStore
-from banana100.generators.walks import Parked, Step, Walk
+from banana100.generators.walks import Parked, Walk
 from banana100.lineage.identity import Request, identity
 
 # Bytes of images in one job's file: what may lie in memory at a time. The API takes 2 GB.
@@ -75,6 +75,10 @@ async def _lock(held: ExitStack, path: Path) -> None:
             await asyncio.sleep(1)
 
 
+# A walk, its present request and the conversation that goes with it.
+_Question = tuple[Walk, Request, list[Turn]]
+
+
 class _Run:
     def __init__(
         self, walks: Sequence[Walk], backends: Mapping[str, BatchBackend], store: AnswerStore, ledger: Ledger
@@ -109,7 +113,11 @@ class _Run:
         with ExitStack() as claims:
             sent = waiting(self._store)  # by whatever campaign: one answer serves all
             free = [walk for walk in ready if walk.step and walk.step.request.id not in sent]
-            ours = [walk for walk in free if walk.step and claims.enter_context(self._claim(walk.step))]
+            ours = [
+                walk
+                for walk in free
+                if walk.step and claims.enter_context(self._store.claim_if_free(walk.step.request))
+            ]
             if not ours:  # others ask them
                 await asyncio.sleep(1)
                 return True
@@ -125,37 +133,32 @@ class _Run:
             if backend := self._by_model.get((request.backend, request.model)):
                 await self._collect(job, backend)
 
-    def _claim(self, step: Step) -> Any:
-        return self._store.claim_if_free(step.request)
-
-    def _chunks(self, walks: Sequence[Walk]) -> Iterator[tuple[str, list[Walk]]]:
-        """Walks of one campaign whose images fit into one file."""
-        chunk: list[Walk] = []
-        size = 0
+    def _chunks(self, walks: Sequence[Walk]) -> Iterator[tuple[str, list[_Question]]]:
+        """Walks of one campaign whose images fit into one file, with their conversations."""
+        chunk: list[_Question] = []
+        payer, size = "", 0
         for walk in walks:
-            step = walk.step
-            assert step is not None
-            more = sum(len(turn.image or b"") + len(turn.answer or b"") for turn in step.turns(self._store))
-            if chunk and (walk.plan.campaign != chunk[0].plan.campaign or size + more > _MOST_BYTES):
-                yield chunk[0].plan.campaign, chunk
+            assert walk.step is not None
+            turns = walk.step.turns(self._store)
+            more = sum(len(turn.image or b"") + len(turn.answer or b"") for turn in turns)
+            if chunk and (walk.plan.campaign != payer or size + more > _MOST_BYTES):
+                yield payer, chunk
                 chunk, size = [], 0
-            chunk.append(walk)
-            size += more
+            chunk.append((walk, walk.step.request, turns))
+            payer, size = walk.plan.campaign, size + more
         if chunk:
-            yield chunk[0].plan.campaign, chunk
+            yield payer, chunk
 
-    async def _submit(self, campaign: str, walks: Sequence[Walk]) -> None:
+    async def _submit(self, campaign: str, questions: Sequence[_Question]) -> None:
         """Submit one job; walks that the budget does not allow are parked."""
         backend = self._backends[campaign]
-        steps = [walk.step for walk in walks if walk.step]
-        conversations = [step.turns(self._store) for step in steps]
         asked = []
-        for walk, step, turns in zip(walks, steps, conversations, strict=True):
+        for walk, request, turns in questions:
             try:
-                self._ledger.reserve(campaign, step.request, backend.estimate(step.request, len(turns)))
-                asked.append((step.request, turns))
+                self._ledger.reserve(campaign, request, backend.estimate(request, len(turns)))
+                asked.append((request, turns))
             except OverBudget as error:
-                walk.parked = Parked(step.request, "budget", str(error), self._attempts(step.request.id))
+                walk.parked = Parked(request, "budget", str(error), self._attempts(request.id))
         if asked:
             label = f"banana100-{identity([sorted(request.id for request, _ in asked), uuid.uuid4().hex])[:40]}"
             job = Job(label, campaign, {request.id: request for request, _ in asked})

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from banana100.errors import UserError
 from banana100.generators import batches, budgets, jobs, remote_backends
 from banana100.generators.asking import ask_all
-from banana100.generators.base import RemoteBackend
 from banana100.generators.ledger import Ledger
 from banana100.generators.store import AnswerStore
 from banana100.generators.walks import Walk
@@ -56,17 +55,11 @@ def finish(walks: Sequence[Walk], accounts: Sequence[Account], prices: Prices, s
     ledger = Ledger(store, {account.campaign: account.budget_usd for account in accounts})
     if not by_jobs:
         batches.refuse_while_open(open_walks, store)
-    asyncio.run(_finish(open_walks, backends, store, ledger, what))
-
-
-async def _finish(
-    walks: Sequence[Walk], backends: dict[str, RemoteBackend], store: AnswerStore, ledger: Ledger, what: str
-) -> None:
-    forecasts = budgets.forecast(walks, backends, ledger, jobs.waiting(store))
+    forecasts = budgets.forecast(open_walks, backends, ledger, jobs.waiting(store))
     for forecast in forecasts:
         print(forecast.text, flush=True)
     budgets.check(forecasts)
-    await (batches.ask_all if _by_jobs() else ask_all)(walks, backends, store, ledger, what)
+    asyncio.run((batches.ask_all if by_jobs else ask_all)(open_walks, backends, store, ledger, what))
 
 
 def _by_jobs() -> bool:

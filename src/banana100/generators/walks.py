@@ -101,10 +101,7 @@ class Walk:
     def take(self, answer: StoredAnswer) -> None:
         """Go on with the answer to the present step."""
         self.done += 1
-        try:
-            self.step = self._steps.send(answer)
-        except StopIteration:
-            self.step = None
+        self.step = _next(self._steps, answer)
 
     @property
     def missing(self) -> int:
@@ -119,8 +116,13 @@ def stored(plan: Plan, store: AnswerStore) -> tuple[list[tuple[Request, StoredAn
     step = next(steps, None)
     while step and (answer := store.get(step.request)):
         found.append((step.request, answer))
-        try:
-            step = steps.send(answer)
-        except StopIteration:
-            step = None
+        step = _next(steps, answer)
     return found, step
+
+
+def _next(steps: Steps, answer: StoredAnswer) -> Step | None:
+    """The step after the one that was answered; None after the last."""
+    try:
+        return steps.send(answer)
+    except StopIteration:
+        return None

@@ -59,20 +59,25 @@ IMAGES = pa.schema(
 # The columns that name a chain.
 CHAIN = ["campaign", "seed", "repeat"]
 
+# What was asked, and of whom.
+_ASKED = {
+    "request_id": _text,
+    "backend": _text,
+    "model": _text,
+    "model_answered": _text,
+    "prompt": _text,
+    "config": _text,
+    "parent_id": _text,
+    "previous_id": _text,
+    "seed": _text,
+    "repeat": _whole,
+    "step": _whole,
+}
+
 # One row a request that was answered. `asked_at` and `seconds` are null where the backend is deterministic.
 REQUESTS = pa.schema(
-    {
-        "request_id": _text,
-        "backend": _text,
-        "model": _text,
-        "model_answered": _text,
-        "prompt": _text,
-        "config": _text,
-        "parent_id": _text,
-        "previous_id": _text,
-        "seed": _text,
-        "repeat": _whole,
-        "step": _whole,
+    _ASKED
+    | {
         "image_id": _text,
         "response_id": _text,
         "finish_reason": _text,
@@ -88,18 +93,8 @@ REQUESTS = pa.schema(
 
 # One row an answer without an image that can be used: a result of the study, and billed all the same.
 REFUSALS = pa.schema(
-    {
-        "request_id": _text,
-        "backend": _text,
-        "model": _text,
-        "model_answered": _text,
-        "prompt": _text,
-        "config": _text,
-        "parent_id": _text,
-        "previous_id": _text,
-        "seed": _text,
-        "repeat": _whole,
-        "step": _whole,
+    _ASKED
+    | {
         "number": _whole,
         "finish_reason": _text,
         "detail": _text,

@@ -70,15 +70,6 @@ class Chain:
                 history = [*history, (request, answer)][-self.history :]
 
 
-@dataclass(frozen=True)
-class Replica:
-    """One finished step of a chain."""
-
-    chain: Chain
-    request: Request
-    answer: StoredAnswer
-
-
 def plan(campaigns: dict[str, Campaign], seeds: dict[str, str]) -> list[Chain]:
     """All chains of the campaigns.
 

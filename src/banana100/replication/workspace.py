@@ -16,7 +16,7 @@ from banana100.generators.walks import Parked, stored
 from banana100.lineage import tables
 from banana100.lineage.identity import Request
 from banana100.params import PreviewParams
-from banana100.replication.chains import Chain, Replica
+from banana100.replication.chains import Chain
 
 
 def seed_images(store: AnswerStore | None = None) -> dict[str, str]:
@@ -132,12 +132,6 @@ def _parked_row(chain: tuple[str, str, int], parked: Parked) -> dict[str, Any]:
     place = dict(zip(tables.CHAIN, chain, strict=True)) | {"step": parked.request.step}
     why = {"cause": parked.cause, "reason": parked.reason, "attempts": parked.attempts}
     return place | {"request_id": parked.request.id} | why
-
-
-def request_rows(replicas: Iterable[Replica]) -> list[dict[str, Any]]:
-    """The rows of the requests table, one a request, ordered by request id."""
-    rows = {replica.request.id: adoption.request_row(replica.request, replica.answer) for replica in replicas}
-    return [rows[request_id] for request_id in sorted(rows)]
 
 
 def preview_tasks(rows: Iterable[dict[str, Any]], params: PreviewParams) -> list[tuple[Path, Path, int]]:
