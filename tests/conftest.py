@@ -1,11 +1,12 @@
 """What all tests share: an own store for each, small projects, and real clones with real DVC."""
 
 import copy
+import itertools
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 import yaml
 from hypothesis import settings
 
+from banana100 import paths
 from banana100.files import sha256_of
+from banana100.lineage import tables
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -80,6 +83,45 @@ def set_params(project: Path) -> Callable[[dict[str, Any]], None]:
     return write
 
 
+@pytest.fixture
+def scored(project: Any, small_params: dict[str, Any], set_params: Any) -> dict[str, Any]:
+    """Two seeds of one repeat, steps 0-3; niqe sees the rot in both, piqe in one, entropy in none."""
+    falls, rises = [1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0]  # as scores of which lower is better: worse, better
+    by_metric = {"niqe": (falls, falls), "piqe": (falls, rises), "entropy": (falls, falls), "brisque": (rises, rises)}
+    images, requests = [], []
+    for seed in ("a", "b"):
+        for step in range(4):
+            image = {"image_id": f"{seed}{step}", "path": f"{seed}/{step}.png", "bytes": 1, "width": 1, "height": 1}
+            image |= {"mode": "RGB", "campaign": "simulated-replica", "seed": seed, "repeat": 1, "step": step}
+            images.append(image | {"request_id": f"r{seed}{step}" if step else None})
+            if step:
+                asked = {"request_id": f"r{seed}{step}", "backend": "simulated", "model": "rot-1", "prompt": "again"}
+                requests.append(asked | {"config": "{}", "seed": seed, "repeat": 1, "step": step, "cost_usd": 0.0})
+    seeds = [{"seed": seed, "origin": "a wood", "licence": "CC0", "chosen": True} for seed in ("a", "b")]
+    tables.write(paths.SEED_TABLE, tables.SEEDS, seeds)
+    tables.write(paths.SEED_REQUESTS_TABLE, tables.REQUESTS, [])
+    tables.write(paths.REFUSALS_TABLE, tables.REFUSALS, [])
+    tables.write(paths.PARKED_TABLE, tables.PARKED, [])
+    tables.write(paths.IMAGES_TABLE, tables.IMAGES, images)
+    tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, requests)
+    scorers = [{"scorer_id": f"s-{m}", "metric": m, "higher_is_better": m == "entropy"} for m in by_metric]
+    scorers.append({"scorer_id": "s-psnr", "metric": "psnr", "higher_is_better": True})
+    tables.write(paths.SCORERS_TABLE, tables.SCORERS, scorers)
+    tables.write(paths.FAILURES_TABLE, tables.FAILURES, [])
+    drift = [
+        {"image_id": f"{seed}{step}", "reference_id": f"{seed}0", "metric": "psnr", "score": 40.0 - at * step}
+        for (at, seed), step in itertools.product(enumerate("ab", start=4), (1, 2, 3))
+    ]
+    tables.write(paths.DRIFT_TABLE, tables.DRIFT, drift)
+    for metric, values in by_metric.items():
+        rows = [
+            {"image_id": f"{seed}{step}", "metric": metric, "score": values[index][step], "scorer_id": f"s-{metric}"}
+            for (index, seed), step in itertools.product(enumerate("ab"), range(4))
+        ]
+        tables.write(paths.scores(metric), tables.SCORES, rows)
+    return small_params
+
+
 class Clone:
     """A fresh git clone of the working tree, with a store of its own and the tools of this environment."""
 
@@ -101,6 +143,8 @@ class Clone:
         variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables['PATH']}"
         identity = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org"}
         identity |= {"GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}
+        # equal trees are equal commits, which the report names
+        identity |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2026-01-01T00:00:00Z")
         folders = {"BANANA100_STORE": str(self.store), "BANANA100_WEIGHTS": str(self.store.parent / "weights")}
         return variables | identity | folders
 
@@ -193,6 +237,25 @@ def photograph() -> np.ndarray:
     from skimage import data
 
     return np.ascontiguousarray(data.astronaut()[40:168, 150:278])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Headless Chromium: BANANA100_CHROMIUM, or the one of this machine.
+
+    One a module and not one a session: while Playwright's loop runs, no other test can run one of its own.
+    """
+    from playwright.sync_api import sync_playwright
+
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("BANANA100_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.skip("no Chromium: `make chromium`, or name one in BANANA100_CHROMIUM")
+    with sync_playwright() as playwright:
+        # Chromium's sandbox refuses to work for root.
+        browser = playwright.chromium.launch(executable_path=found, chromium_sandbox=os.geteuid() != 0)
+        yield browser
+        browser.close()
 
 
 class RandomNetworks:

@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from banana100 import params, paths
+from banana100.catalogue.metrics import DRIFT_METRICS, METRICS
 from banana100.cli import main
 from banana100.lineage import tables
 from banana100.params import RankingParams
-from banana100.ranking import criterion, curves, stage, study, verdicts
+from banana100.ranking import bootstrap, criterion, curves, stage, study, verdicts
 from banana100.ranking.evidence import weigh
 from banana100.ranking.study import Study
 
@@ -226,39 +225,6 @@ def test_the_order_of_rows_does_not_matter(values: list[float], random: Any) -> 
 # --- the stage, on tables written by hand
 
 
-@pytest.fixture
-def scored(project: Any, small_params: dict[str, Any], set_params: Any) -> dict[str, Any]:
-    """Two seeds of one repeat, steps 0-3; niqe sees the rot in both, piqe in one, entropy in none."""
-    falls, rises = [1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0]  # as scores of which lower is better: worse, better
-    by_metric = {"niqe": (falls, falls), "piqe": (falls, rises), "entropy": (falls, falls), "brisque": (rises, rises)}
-    images, requests = [], []
-    for seed in ("a", "b"):
-        for step in range(4):
-            image = {"image_id": f"{seed}{step}", "path": f"{seed}/{step}.png", "bytes": 1, "width": 1, "height": 1}
-            image |= {"mode": "RGB", "campaign": "simulated-replica", "seed": seed, "repeat": 1, "step": step}
-            images.append(image | {"request_id": f"r{seed}{step}" if step else None})
-            if step:
-                requests.append({"request_id": f"r{seed}{step}", "backend": "simulated"})
-    tables.write(paths.IMAGES_TABLE, tables.IMAGES, images)
-    tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, requests)
-    scorers = [{"scorer_id": f"s-{m}", "metric": m, "higher_is_better": m == "entropy"} for m in by_metric]
-    scorers.append({"scorer_id": "s-psnr", "metric": "psnr", "higher_is_better": True})
-    tables.write(paths.SCORERS_TABLE, tables.SCORERS, scorers)
-    tables.write(paths.FAILURES_TABLE, tables.FAILURES, [])
-    drift = [
-        {"image_id": f"{seed}{step}", "reference_id": f"{seed}0", "metric": "psnr", "score": 40.0 - at * step}
-        for (at, seed), step in itertools.product(enumerate("ab", start=4), (1, 2, 3))
-    ]
-    tables.write(paths.DRIFT_TABLE, tables.DRIFT, drift)
-    for metric, values in by_metric.items():
-        rows = [
-            {"image_id": f"{seed}{step}", "metric": metric, "score": values[index][step], "scorer_id": f"s-{metric}"}
-            for (index, seed), step in itertools.product(enumerate("ab"), range(4))
-        ]
-        tables.write(paths.scores(metric), tables.SCORES, rows)
-    return small_params
-
-
 def test_the_stage_writes_scalars_under_stable_names(scored: dict[str, Any]) -> None:
     assert main(["rank"]) == 0
     ranking = json.loads(paths.RANKING.read_text())
@@ -336,24 +302,13 @@ def test_outputs_are_what_the_stage_writes(scored: dict[str, Any], capsys: pytes
     assert written == outputs and capsys.readouterr().out == "4 metrics judged; consistent: niqe\n"
 
 
-def test_chains_of_a_real_model_are_not_called_simulated(scored: dict[str, Any]) -> None:
-    requests = tables.read(paths.REQUESTS_TABLE, tables.REQUESTS)
-    requests["backend"] = "another"
-    tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, requests)
-    assert main(["rank"]) == 0
-    assert main(["report"]) == 0
-    assert json.loads(paths.RANKING.read_text())["summary"]["simulated_chains"] == 0
-    assert "imulated chains" not in paths.REPORT_PAGE.read_text()
-    assert "<strong>Simulated.</strong>" not in paths.REPORT_PAGE.read_text()
-
-
 def test_a_subset_of_metrics_leaves_no_trace_of_the_others(scored: dict[str, Any], set_params: Any) -> None:
     assert main(["rank"]) == 0
     scored["ranking"]["metrics"] = ["piqe", "niqe"]
     set_params(scored)
     assert main(["rank"]) == 0
     assert set(json.loads(paths.RANKING.read_text())["ranking"]) == {"niqe", "piqe"}
-    assert {file.name for file in paths.CURVES.iterdir()} == {"niqe.csv", "piqe.csv"}
+    assert {file.name for file in paths.CURVES.iterdir()} == {"niqe.csv", "piqe.csv", "psnr.csv"}
 
 
 def test_scores_of_a_strange_scorer_are_refused(scored: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -457,105 +412,114 @@ def test_missing_tables_are_told(scored: dict[str, Any], capsys: pytest.CaptureF
     assert "data/scores/piqe.parquet: no such table; make it with `dvc repro`" in capsys.readouterr().err
 
 
-# --- report and summary, on the same tables
+# --- curves over chains
 
 
-def test_the_report_shows_what_ranking_json_says(scored: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rank"]) == 0
-    for step in (0, 1, 3):
-        preview = paths.preview("simulated-replica", "a", 1, step)
-        preview.parent.mkdir(parents=True, exist_ok=True)
-        preview.write_bytes(b"webp")
-    assert main(["report"]) == 0
-    page = paths.REPORT_PAGE.read_text()
-    assert "Of 4 metrics 1 (niqe) scored the degraded images as worse on every one of 2 simulated chains." in page
-    assert "<strong>Simulated.</strong>" in page
-    ranking = json.loads(paths.RANKING.read_text())["ranking"]
-    for metric, verdict in ranking.items():
-        row = page.split(f"<tr><td>{metric}</td>")[1].split("</tr>")[0]
-        assert ("✓ yes" in row) == verdict["consistent"] and f"{verdict['tau']:+.3f}" in row
-        assert f"<td>{verdict['failures']}</td><td>{verdict['chains']}</td>" in row
-        assert f"{verdict['auc']:.3f}" in row
-    assert page.count("data:image/webp;base64,d2VicA==") == 3 and "step 2<" not in page
-    assert re.findall(r"https?://(?!www\.w3\.org)[^\"]*", page) == ["https://arxiv.org/abs/2604.03400"]  # offline
-    first = page
-    assert main(["report"]) == 0 and paths.REPORT_PAGE.read_text() == first  # no date, no chance
-    assert main(["summary"]) == 0
-    shown = capsys.readouterr().out
-    assert "niqe" in shown and "consistent?" in shown and paths.REPORT_PAGE.resolve().as_uri() in shown
+def add_drift(metric: str, higher_is_better: bool, scores: dict[str, float]) -> None:
+    scorers = tables.read(paths.SCORERS_TABLE, tables.SCORERS)
+    row = {"scorer_id": f"s-{metric}", "metric": metric, "higher_is_better": higher_is_better}
+    tables.write(paths.SCORERS_TABLE, tables.SCORERS, [*tables.each(scorers), row])
+    drift = tables.read(paths.DRIFT_TABLE, tables.DRIFT)
+    rows = [
+        {"image_id": image, "reference_id": f"{image[0]}0", "metric": metric, "score": score}
+        for image, score in scores.items()
+    ]
+    tables.write(paths.DRIFT_TABLE, tables.DRIFT, [*tables.each(drift), *rows])
 
 
-def only(keep: Callable[[pd.DataFrame], pd.Series]) -> None:
-    rows = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
-    tables.write(paths.IMAGES_TABLE, tables.IMAGES, rows[keep(rows)])
+def test_no_drift_curve_can_take_the_place_of_a_metrics() -> None:
+    assert not DRIFT_METRICS.keys() & METRICS.keys()
 
 
-def fail_all(metric: str) -> None:
-    rows = tables.read(paths.scores(metric), tables.SCORES)
-    tables.write(paths.scores(metric), tables.SCORES, [])
-    reasons = rows.drop(columns="score").assign(reference_id=None, reason="no luck")
-    tables.write(paths.FAILURES_TABLE, tables.FAILURES, reasons[tables.FAILURES.names])
-
-
-def make_constant(metric: str) -> None:
-    rows = tables.read(paths.scores(metric), tables.SCORES)
-    tables.write(paths.scores(metric), tables.SCORES, rows.assign(score=2.5))
-
-
-@pytest.mark.parametrize(
-    ("ranking", "change", "expected"),
-    [
-        ({"min_drift": {"psnr": 1}}, None, {"left_out_chains": 2, "eligible_chains": 0}),
-        ({"probe_steps": [7]}, None, {"left_out_chains": 0, "eligible_chains": 0, "consistent": 0}),
-        ({"baseline_step": 0}, None, {"eligible_chains": 2, "consistent": 1}),
-        ({"metrics": ["niqe"]}, None, {"metrics": 1, "friedman_p": None, "critical_difference": None}),
-        ({"metrics": ["niqe", "entropy"]}, None, {"metrics": 2, "friedman_p": None}),
-        ({}, lambda: only(lambda rows: rows["seed"] == "a"), {"seeds": 1, "eligible_chains": 1}),
-        ({}, lambda: only(lambda rows: rows["step"] == 0), {"chains": 2, "eligible_chains": 0}),
-        (
-            {},
-            lambda: only(lambda rows: (rows["seed"] == "a") | (rows["step"] == 0)),
-            {"chains": 2, "eligible_chains": 1},
-        ),
-        ({}, lambda: fail_all("niqe"), {"failed_scores": 8, "consistent": 0, "ranked_seeds": 2}),
-        ({"metrics": ["niqe"]}, lambda: fail_all("niqe"), {"failed_scores": 8, "ranked_seeds": 0}),
-        ({}, lambda: make_constant("niqe"), {"consistent": 0, "ranked_seeds": 2}),
-        ({"spread": "iqr"}, lambda: make_constant("niqe"), {"consistent": 0}),
-    ],
-)
-def test_odd_studies_give_whole_outputs(
-    scored: dict[str, Any],
-    set_params: Any,
-    capsys: pytest.CaptureFixture[str],
-    ranking: dict[str, Any],
-    change: Callable[[], None] | None,
-    expected: dict[str, Any],
+@pytest.mark.parametrize("kind", ["std", "iqr", "range"])
+def test_curves_of_drift_fall_with_it_in_units_of_its_own_spread(
+    scored: dict[str, Any], set_params: Any, kind: str
 ) -> None:
-    def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
-
-    scored["ranking"] |= ranking
+    gmsd = {"a1": 0.1, "a2": 0.2, "a3": 0.4, "b1": 0.1, "b2": 0.3, "b3": 0.4}  # lower is closer to the seed
+    add_drift("gmsd", False, gmsd)
+    scored["ranking"]["spread"] = kind
     set_params(scored)
-    if change:
-        change()
-    assert [main([command]) for command in ("rank", "report", "summary")] == [0, 0, 0]
-    assert json.loads(paths.RANKING.read_text(), parse_constant=refuse)["summary"].items() >= expected.items()
-    page, shown = paths.REPORT_PAGE.read_text(), capsys.readouterr()
-    assert not re.search(r"\bnan\b|\bNone\b", page.split("<svg")[0]) and "nan" not in shown.out and not shown.err
-
-
-@pytest.mark.parametrize("name", ["花の庭", "NA", "007", "true"])
-def test_hostile_names_are_shown_as_text(scored: dict[str, Any], name: str) -> None:
-    rows = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
-    rows["seed"] = rows["seed"].replace({"a": "<script>alert(1)</script>".replace("/", "_"), "b": name})
-    tables.write(paths.IMAGES_TABLE, tables.IMAGES, rows)
     assert main(["rank"]) == 0
-    assert main(["report"]) == 0
-    page = paths.REPORT_PAGE.read_text()
-    assert "<script" not in page and "&lt;script&gt;" in page and f"<h3>{name} " in page
+    unit = {"std": np.std, "range": np.ptp, "iqr": lambda of: np.subtract(*np.percentile(of, [75, 25]))}[kind]
+    # psnr is 40 - 4 step and 40 - 5 step
+    changes = {"psnr": [[-4, -8], [-5, -10]], "gmsd": [[-0.1, -0.3], [-0.2, -0.3]]}
+    values = {"psnr": [36, 32, 28, 35, 30, 25], "gmsd": list(gmsd.values())}
+    for metric, of_chains in changes.items():
+        curve = pd.read_csv(paths.curve(metric))
+        assert curve.columns.tolist() == ["step", "change", "lowest", "highest", "low", "high"]
+        assert curve["step"].tolist() == [1, 2, 3]  # no image drifts from itself
+        expected = np.c_[[0, 0], of_chains] / unit(values[metric])
+        assert curve["change"].tolist() == pytest.approx(expected.mean(axis=0), rel=1e-5)
+        assert curve["lowest"].tolist() == pytest.approx(expected.min(axis=0), rel=1e-5)
+        assert curve["highest"].tolist() == pytest.approx(expected.max(axis=0), rel=1e-5)
+        assert curve[["low", "high"]].isna().all(axis=None)  # two seeds
 
 
-@pytest.mark.parametrize("command", ["report", "summary"])
-def test_a_report_without_a_ranking_is_told(command: str, project: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command]) == 2
-    assert "metrics/ranking.json: no such file; make it with `dvc repro`" in capsys.readouterr().err
+def test_bands_are_of_the_chains_that_count_and_the_resamples_all_share(scored: dict[str, Any]) -> None:
+    """Eight seeds, the last too short to count, two without a score of niqe at step 0."""
+    images = tables.read(paths.IMAGES_TABLE, tables.IMAGES)
+    of_a = images[images["seed"] == "a"]
+    every = [of_a.assign(seed=name, image_id=of_a["image_id"].str.replace("a", name)) for name in "abcdefgh"]
+    tables.write(paths.IMAGES_TABLE, tables.IMAGES, pd.concat(every)[:-1])
+    values = np.random.default_rng(0).normal(size=(2, 8, 4)).round(2)
+    cells = [(row, step, f"{name}{step}") for (row, name), step in itertools.product(enumerate("abcdefgh"), range(4))]
+    for metric in ("niqe", "piqe", "entropy", "brisque"):
+        rows = [
+            {"image_id": image, "metric": metric, "score": values[0, row, step], "scorer_id": f"s-{metric}"}
+            for row, step, image in cells
+        ]
+        tables.write(paths.scores(metric), tables.SCORES, rows)
+    for image in ("c0", "d0"):
+        drop_score("niqe", image)
+    failed = [{"image_id": image, "metric": "niqe", "reason": "flat", "scorer_id": "s-niqe"} for image in ("c0", "d0")]
+    tables.write(paths.FAILURES_TABLE, tables.FAILURES, failed)
+    tables.write(paths.DRIFT_TABLE, tables.DRIFT, [])
+    add_drift("gmsd", False, {image: values[1, row, step] for row, step, image in cells if step})
+    assert main(["rank"]) == 0
+    weights = bootstrap.resample(np.arange(7), scored["ranking"]["bootstrap"], scored["ranking"]["random_state"])
+
+    def check(metric: str, scores: np.ndarray, spread: float) -> pd.DataFrame:
+        curve = pd.read_csv(paths.curve(metric)).set_index("step")
+        for step, found in curve.iterrows():
+            change = (scores[:7, 1] - scores[:7, step]) / spread  # lower is better
+            drawn = np.array([np.repeat(change, row.astype(int)).mean() for row in weights])
+            expected = [change.mean(), *bootstrap.interval(drawn, 7)]
+            assert found[["change", "low", "high"]].tolist() == pytest.approx(expected, rel=1e-5, nan_ok=True)
+        return curve
+
+    counted = values[0].ravel()[:-1]  # also of the short chain
+    assert check("piqe", values[0], counted.std()).index.tolist() == [0, 1, 2, 3]
+    assert (check("gmsd", values[1], values[1][:, 1:].ravel()[:-1].std()).loc[1] == 0).all()
+    niqe, piqe = (pd.read_csv(paths.curve(metric)) for metric in ("niqe", "piqe"))
+    assert niqe["low"].isna().tolist() == niqe["high"].isna().tolist() == [True, False, False, False]
+    assert niqe["change"].notna().all() and piqe.notna().all(axis=None)
+
+
+def test_without_a_chain_that_counts_curves_show_all_without_a_band(scored: dict[str, Any], set_params: Any) -> None:
+    assert main(["rank"]) == 0
+    before = {metric: paths.curve(metric).read_bytes() for metric in ("niqe", "psnr")}
+    scored["ranking"]["min_drift"] = {"psnr": 1}
+    set_params(scored)
+    assert main(["rank"]) == 0
+    assert {metric: paths.curve(metric).read_bytes() for metric in before} == before
+
+
+def test_drift_has_nothing_to_be_compared_with_at_step_0(scored: dict[str, Any], set_params: Any) -> None:
+    scored["ranking"]["baseline_step"] = 0
+    set_params(scored)
+    assert main(["rank"]) == 0
+    assert paths.curve("psnr").read_text() == "step,change,lowest,highest,low,high\n"
+    assert pd.read_csv(paths.curve("niqe"))["step"].tolist() == [0, 1, 2, 3]
+
+
+def test_drift_that_is_drawn_is_not_passed_over(scored: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    drift, scorers = (
+        tables.read(*of) for of in ((paths.DRIFT_TABLE, tables.DRIFT), (paths.SCORERS_TABLE, tables.SCORERS))
+    )
+    tables.write(paths.DRIFT_TABLE, tables.DRIFT, drift[drift["image_id"] != "b3"])
+    assert main(["rank"]) == 2
+    assert "1 scores by psnr are missing without a reason, the first of image b3" in capsys.readouterr().err
+    tables.write(paths.DRIFT_TABLE, tables.DRIFT, drift)
+    tables.write(paths.SCORERS_TABLE, tables.SCORERS, scorers[scorers["metric"] != "psnr"])
+    assert main(["rank"]) == 2
+    assert "data/scores/scorers.parquet: no row for psnr; run `dvc repro score`." in capsys.readouterr().err

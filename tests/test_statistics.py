@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from banana100.ranking import bootstrap, discrimination, order, significance, verdicts
+from banana100.ranking import bootstrap, curves, discrimination, order, significance, verdicts
 from benchmarks.ranking.synthetic import World, as_study
 
 STEPS = np.arange(21)
@@ -249,6 +249,53 @@ def test_weighted_mean_and_median_count_values_as_often_as_they_weigh(drawn: lis
     repeated = repeated[np.isfinite(repeated)]
     mean = repeated.mean() if len(repeated) else NAN
     assert bootstrap.weighted_mean(finite, weights)[0] == pytest.approx(mean, nan_ok=True)
+
+
+# --- curves over chains
+
+SEEDS = np.array([0, 0, 1, 2, 3, 4, 4, 5, 6, 6])
+
+gappy_changes = arrays(float, (10, 3), elements=st.integers(-40, 40).map(lambda x: x / 8) | st.just(NAN))
+
+
+@given(gappy_changes, st.integers(0, 99))
+def test_the_band_of_a_curve_is_that_of_drawing_chains_one_by_one(changes: np.ndarray, random: int) -> None:
+    weights = bootstrap.resample(SEEDS, 60, random)
+    curve = curves.over_chains(changes, SEEDS, weights).set_index("step")
+    assert curve.columns.tolist() == ["change", "lowest", "highest", "low", "high"]
+    assert curve.index.tolist() == [step for step in range(3) if not np.isnan(changes[:, step]).all()]
+    for step, found in curve.iterrows():
+        scored = ~np.isnan(changes[:, step])
+        values, seeds = changes[scored, step], len(set(SEEDS[scored]))
+        assert found[["change", "lowest", "highest"]].tolist() == pytest.approx(
+            [values.mean(), values.min(), values.max()]
+        )
+        if seeds < 6:
+            assert np.isnan(found[["low", "high"]]).all()
+            continue
+        drawn = [np.repeat(values, row.astype(int)) for row in weights[:, scored]]
+        means = sorted(sample.mean() for sample in drawn if len(sample))
+        tail = stats.norm.cdf(np.sqrt(seeds / (seeds - 1)) * stats.t.ppf(0.025, seeds - 1))
+        places = [int(np.ceil(quantile * len(means))) - 1 for quantile in (tail, 1 - tail)]
+        assert found[["low", "high"]].tolist() == pytest.approx([means[place] for place in places])
+
+
+def test_where_chains_have_ended_the_curve_goes_on_without_a_band() -> None:
+    changes = np.tile(1.0 - STEPS, (10, 1)) * np.arange(1, 11)[:, None]
+    changes[SEEDS == 0, 15:] = NAN  # six seeds are left
+    changes[SEEDS == 1, 18:] = NAN  # and then five
+    curve = curves.over_chains(changes, SEEDS, bootstrap.resample(SEEDS, 200, 1))
+    assert curve["step"].tolist() == STEPS.tolist() and curve["change"].notna().all()
+    assert curve["low"].isna().tolist() == curve["high"].isna().tolist() == (STEPS >= 18).tolist()
+    assert (curve.loc[1, ["change", "lowest", "highest", "low", "high"]] == 0).all()  # the baseline
+    banded = curve[2:18]
+    for lower, upper in pairwise(["lowest", "low", "change", "high", "highest"]):
+        assert (banded[lower] < banded[upper]).all()
+
+
+def test_a_curve_whose_chains_are_never_drawn_has_no_band() -> None:
+    curve = curves.over_chains(np.tile(1.0 - STEPS, (10, 1)), SEEDS, np.zeros((200, 10)))
+    assert curve["change"].tolist() == (1 - STEPS).tolist() and curve[["low", "high"]].isna().all(axis=None)
 
 
 # --- tests

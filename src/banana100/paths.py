@@ -50,6 +50,10 @@ CURVES = Path("metrics/curves")
 
 REPORT = Path("metrics/report")
 REPORT_PAGE = REPORT / "index.html"
+REPORT_FIGURES = REPORT / "figures"
+
+# What a run starts from, as git keeps it.
+INPUTS = (Path("src"), PARAMS, PIPELINE, Path("requirements.txt"), OWN_SEEDS, WEIGHTS_LOCK)
 
 
 def seed_image(seed: str) -> Path:

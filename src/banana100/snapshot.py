@@ -1,7 +1,6 @@
 """One state of the project, to be asked about: the working tree, or a commit or experiment of it."""
 
 import io
-import subprocess
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from banana100.errors import UserError
 from banana100.lineage import tables
 from banana100.lineage.columns import SCHEMAS, table_of
 from banana100.lineage.identity import identity
+from banana100.revision import git
 from banana100.yaml12 import Loader
 
 
@@ -182,8 +182,8 @@ _NEIGHBOUR = {paths.LINEAGE: paths.IMAGES_TABLE, paths.SEEDS: paths.SEED_TABLE}
 
 def of_workspace() -> Snapshot:
     """The working tree as it is now."""
-    commit = _git("rev-parse", "HEAD")
-    return Snapshot(_Workspace(), commit or None, bool(commit and _git("status", "--porcelain", "-uno")))
+    commit = git("rev-parse", "HEAD")
+    return Snapshot(_Workspace(), commit or None, bool(commit and git("status", "--porcelain", "-uno")))
 
 
 def of_revision(revision: str) -> Snapshot:
@@ -236,11 +236,3 @@ class _Revision:
     def older(self, path: Path) -> bool:
         self.read(_NEIGHBOUR[path.parent])  # a folder that cannot be listed would seem to lack the file
         return not self._files.exists(path.as_posix())
-
-
-def _git(*arguments: str) -> str:
-    """What git says; empty outside of a repository and without git."""
-    try:
-        return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""

@@ -58,7 +58,15 @@ def interval(estimates: NDArray[np.float64], clusters: int) -> tuple[float, floa
 
 
 def weighted_mean(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of `values` (C,) under each row of `weights` (B, C), NaN values left out; NaN where nothing is left."""
+    """Mean of `values` under each row of `weights`, NaN values left out; NaN where nothing is left.
+
+    Args:
+        values: (C,), or (C, K) for K means at once.
+        weights: (B, C).
+
+    Returns:
+        (B,) or (B, K).
+    """
     known = ~np.isnan(values)
     return ratio(weights @ np.where(known, values, 0), weights @ known)
 

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from banana100.lineage.tables import CHAIN
+from banana100.ranking import bootstrap
 
 
 @dataclass(frozen=True)
@@ -154,11 +155,29 @@ def long(curves: Curves, changes: NDArray[np.float64], eligible: NDArray[np.bool
     return rows.assign(score=curves.scores[:, chain, step].ravel(), change=changes[:, chain, step].ravel())
 
 
-def over_chains(changes: NDArray[np.float64]) -> pd.DataFrame:
-    """One metric's changes (C, K) summed up: columns step, change (mean over chains), lowest and highest."""
+def over_chains(changes: NDArray[np.float64], seeds: NDArray[np.int64], weights: NDArray[np.float64]) -> pd.DataFrame:
+    """One metric's changes summed up, step by step.
+
+    Args:
+        changes: (C, K), what `change` gives for the metric.
+        seeds: (C,), the number of each chain's seed.
+        weights: (B, C), how often each chain is drawn in each resample.
+
+    Returns:
+        One row a step that any chain has a change at. Columns step, change (mean over chains), lowest, highest, and low
+        and high: the mean's 95 % interval at that step by itself, NaN where too few seeds have a change there (see
+        `bootstrap.interval`) or no chain is ever drawn.
+    """
     table = pd.DataFrame(changes, columns=np.arange(changes.shape[1]))
     summed = pd.DataFrame({"change": table.mean(), "lowest": table.min(), "highest": table.max()})
-    return summed.rename_axis("step").dropna().reset_index()
+    with np.errstate(invalid="ignore"):  # infinite scores, which only damaged tables have, where they are not drawn
+        means = bootstrap.weighted_mean(changes, weights).T
+    ends = [
+        bootstrap.interval(drawn, len(np.unique(seeds[~np.isnan(at_step)])))
+        for drawn, at_step in zip(means, changes.T, strict=True)
+    ]
+    summed["low"], summed["high"] = np.transpose(ends)
+    return summed.rename_axis("step").dropna(subset="change").reset_index()
 
 
 def _chains(images: pd.DataFrame) -> tuple[NDArray[np.int64], pd.DataFrame]:

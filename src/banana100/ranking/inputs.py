@@ -48,7 +48,7 @@ def read(params: Params) -> Inputs:
     failures = tables.read(paths.FAILURES_TABLE, tables.FAILURES)
     failed = _failed(joined, failures)
     along = curves.drift_along(joined, images, tables.read(paths.DRIFT_TABLE, tables.DRIFT))
-    for metric in params.ranking.min_drift:
+    for metric in sorted({*along, *params.ranking.min_drift}):
         if metric not in higher_is_better:
             raise _no_scorer(metric)
         replicas = joined.present & (joined.steps > 0)

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from banana100 import paths
 from banana100.files import keep_only, write_atomically
-from banana100.params import Params
+from banana100.params import Params, RankingParams
 from banana100.ranking import criterion, curves, ensemble, inputs, significance, subsets, verdicts
 from banana100.ranking.study import Study
 from banana100.ranking.subsets import Subset
@@ -54,6 +54,7 @@ class _Ranking:
         of_metrics: one row a metric; `of_chains`: one a metric and chain.
         subset: the ensemble of all ranked metrics; None where nothing is left to judge it on.
         correlated: rank correlation of every two metrics.
+        over_chains: what each file of metrics/curves holds, by metric.
         scalars: what ranking.json holds.
     """
 
@@ -62,6 +63,7 @@ class _Ranking:
     of_chains: pd.DataFrame
     subset: Subset | None
     correlated: pd.DataFrame
+    over_chains: dict[str, pd.DataFrame]
     scalars: dict[str, dict[str, object]]
 
 
@@ -108,7 +110,23 @@ def _rank(params: Params) -> _Ranking:
         "subset": _subset(subset, given, correlated),
         "ranking": {row["metric"]: _rounded(row) for row in of_metrics.sort_values("metric").to_dict("records")},
     }
-    return _Ranking(study, of_metrics, of_chains, subset, correlated, scalars)
+    over_chains = _over_chains(study, params.ranking)
+    return _Ranking(study, of_metrics, of_chains, subset, correlated, over_chains, scalars)
+
+
+def _over_chains(study: Study, ranking: RankingParams) -> dict[str, pd.DataFrame]:
+    """Change with step over the eligible chains, or over all if there are none, by metric.
+
+    The full-reference metrics of drift are among them, above 0 where closer to the seed than at the baseline step. They
+    have no score at step 0: their tables lack that row, and have none at all where it is the baseline.
+    """
+    drift = study.drift_curves
+    drift_changes = curves.change(drift, ranking.baseline_step, curves.spread(drift, ranking.spread))
+    shown = study.eligible if study.eligible.any() else np.ones_like(study.eligible)
+    seeds, weights = study.seeds[shown], study.weights[:, shown]
+    named = dict(zip(study.curves.metrics, study.changes, strict=True))
+    named |= dict(zip(drift.metrics, drift_changes, strict=True))
+    return {name: curves.over_chains(changes[shown], seeds, weights) for name, changes in named.items()}
 
 
 def _summary(
@@ -164,7 +182,7 @@ def _number(value: Any) -> object:
 
 
 def _files(found: _Ranking) -> dict[Path, bytes]:
-    study, changes = found.study, found.study.changes
+    study = found.study
     ranks = found.of_metrics[["metric", "average_rank"]].dropna().sort_values(["average_rank", "metric"])
     redundancy = found.correlated.rename_axis(index="metric", columns="other").stack().rename("rho").reset_index()
     by_csv = {
@@ -175,9 +193,8 @@ def _files(found: _Ranking) -> dict[Path, bytes]:
         paths.REDUNDANCY_TABLE: redundancy,
         paths.SUBSET_TABLE: found.subset.by_seed if found.subset else pd.DataFrame({"seed": [], "auc": []}),
     }
-    shown = changes[:, study.eligible] if study.eligible.any() else changes
-    by_csv |= {paths.curve(name): curves.over_chains(of) for name, of in zip(study.curves.metrics, shown, strict=True)}
-    rows = curves.long(study.curves, changes, study.eligible)
+    by_csv |= {paths.curve(name): table for name, table in found.over_chains.items()}
+    rows = curves.long(study.curves, study.changes, study.eligible)
     return {
         **{path: _csv(table) for path, table in by_csv.items()},
         paths.CHAIN_CURVES_TABLE: rows.to_parquet(index=False, compression="zstd"),

@@ -1,7 +1,7 @@
 """What rank and the search of subsets both start from: scores, which chains count, verdicts, resamples."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,18 @@ class Study:
     def seed_names(self) -> NDArray[np.object_]:
         """The name of each number in `seeds`."""
         return pd.factorize(self.curves.chains["seed"], sort=True)[1].to_numpy(dtype=object)
+
+    @property
+    def drift_curves(self) -> Curves:
+        """Drift as if its metrics, sorted by name, were judged too: higher is closer to the seed; NaN at step 0."""
+        names = sorted(self.drift.scores)
+        scores = np.array([self.drift.scores[name] for name in names])
+        return replace(
+            self.curves,
+            metrics=names,
+            higher_is_better=np.array([self.drift.higher_is_better[name] for name in names], dtype=bool),
+            scores=scores.reshape(len(names), *self.curves.image_ids.shape),  # also where there are none
+        )
 
 
 def make(scores: Curves, drift: Drift, ranking: RankingParams) -> Study:

@@ -1,44 +1,30 @@
-"""Stage report: fill the page's template and write it as one self-contained file."""
+"""Stage report: read what is known, draw the figures, fill the page's template, write it all."""
 
-import math
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-from banana100 import paths
+from banana100 import paths, revision
 from banana100.files import keep_only, write_atomically
 from banana100.params import Params
-from banana100.report import contact_sheet, figures, results
+from banana100.report import drawings, filmstrips, page, page_data, provenance, results
 
 
 def run(params: Params) -> None:
-    """Write `metrics/report/index.html`.
+    """Write `metrics/report/index.html`, self-contained, and the figures beside it.
 
     Raises:
-        UserError: an output of rank is missing or damaged.
+        UserError: an output of rank or a row table is missing or damaged.
     """
-    found = results.read()
-    metrics = found.verdicts["metric"].tolist()
-    curves = figures.change_with_step(found.curves, metrics, params.ranking.baseline_step, params.ranking.probe_steps)
-    environment = Environment(
-        loader=PackageLoader("banana100", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    page = environment.get_template("page.html.j2").render(
-        results=found,
-        verdicts=found.verdicts.to_dict("records"),
-        figure=_figure,
-        curves=Markup(curves),  # our own SVG, in which matplotlib has escaped all names
-        strips=contact_sheet.strips(found.chains, params.previews.steps),
-        ranking=params.ranking,
-        campaigns=params.active_campaigns(),
-    )
-    write_atomically(paths.REPORT_PAGE, page.encode())
-    keep_only(paths.REPORT, {paths.REPORT_PAGE})
-    print(f"report: {paths.REPORT_PAGE} ({len(page) // 1000} kB)")
-
-
-def _figure(value: float | None, form: str) -> str:
-    """A number as text: a dash where there is none, infinity as such."""
-    if value is None or math.isnan(value):
-        return "–"
-    return "∞" if math.isinf(value) else form % value
+    found, known = results.read(), provenance.read()
+    baseline_step = params.ranking.baseline_step
+    simulated = set(found.chains.loc[found.chains["simulated"], "campaign"])
+    strips = list(filmstrips.strips(found.grid, simulated, params.previews.steps, baseline_step))
+    data = page_data.gather(found.grid, known, baseline_step)
+    findings = list(drawings.findings(found))
+    panels, curves = drawings.panels(found, params)
+    content = page.Content(params, found, known, revision.of_inputs(), panels, findings, strips, data)
+    files = {paths.REPORT_PAGE: page.render(content).encode()}
+    for drawing in (curves, *findings):
+        files[paths.REPORT_FIGURES / f"{drawing.name}.svg"] = drawing.file_svg
+        files[paths.REPORT_FIGURES / f"{drawing.name}.png"] = drawing.file_png
+    for path, data in files.items():
+        write_atomically(path, data, aside=paths.REPORT)
+    keep_only(paths.REPORT, files)
+    print(f"report: {paths.REPORT_PAGE} ({len(files[paths.REPORT_PAGE]) // 1000} kB)")

@@ -10,7 +10,7 @@ from tabulate import tabulate
 from banana100 import paths
 from banana100.lineage import tables
 from banana100.params import Params
-from banana100.report import results
+from banana100.report import provenance, results
 
 _COLUMNS = {
     "metric": "metric",
@@ -57,12 +57,14 @@ def run(params: Params) -> None:
 
 def _asked() -> Iterator[str]:
     """What paid generators cost and did not answer, as far as the tables of lineage are here."""
-    cost = sum(_rows(path, schema)["cost_usd"].sum() for path, schema in _ANSWERS.items())
+    answers = pd.concat([_rows(path, schema) for path, schema in _ANSWERS.items()])
     refusals, parked = _rows(paths.REFUSALS_TABLE, tables.REFUSALS), _rows(paths.PARKED_TABLE, tables.PARKED)
     if len(refusals) or len(parked):
         yield f"Answers without an image: {len(refusals)}; chains that end early: {len(parked)} (see {paths.LINEAGE})."
-    if cost:
-        yield f"All answers together cost ${cost:.2f}."
+    if cost := answers["cost_usd"].sum():
+        unpaid = answers.loc[provenance.simulated(answers), "cost_usd"].sum()
+        told = f", of which ${unpaid:.2f} were not paid, as the server is simulated" if unpaid else ""
+        yield f"All answers together cost ${cost:.2f}{told}."
 
 
 def _rows(path: Path, schema: pa.Schema) -> pd.DataFrame:

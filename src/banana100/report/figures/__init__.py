@@ -1,0 +1,1 @@
+"""Figures of the report: each module draws one, `style` says how all look and are written."""
