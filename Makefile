@@ -1,5 +1,5 @@
 # Everything a user types. The environment is made once and reused until requirements.txt changes.
-.PHONY: repro test bench-scoring bench-ranking bench-lineage bench-generators dry-run lint lock env clean
+.PHONY: repro test bench-scoring bench-ranking bench-lineage bench-report bench-generators dry-run lint chromium lock env clean
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -12,7 +12,7 @@ repro: env ## run what has changed, print the verdicts and where the report lies
 dry-run: env ## the paper's campaigns in miniature against a server on this machine: no key, no cost
 	@banana100 dry-run
 
-test: lint ## the whole test suite
+test: lint chromium ## the whole test suite
 	python -m pytest
 
 bench-scoring: env ## the scoring engine against the pyiqa command, the ideal, and itself; about 2 hours on 2 cores
@@ -24,12 +24,28 @@ bench-ranking: env ## ranking at full scale, and whether its tests and intervals
 bench-lineage: env ## trace, verify and export at full scale, beside sha256sum; about 10 minutes and 10 GB
 	python -m benchmarks.lineage
 
+bench-report: env chromium ## the report at the paper's size: how long it takes, how soon its page is open; about 6 minutes
+	python -m benchmarks.report
+
 bench-generators: env ## asking a paid generator: side by side, 28,000 requests, a full store; about 15 minutes
 	python -m benchmarks.generators
 
 lint: env
 	ruff check .
 	ruff format --check .
+
+# The tests of the report page open it in a browser, which pip does not bring.
+chromium: ## Debian's Chromium, installed where there is no browser, root asks and apt-get works
+	@for name in "$$BANANA100_CHROMIUM" chromium chromium-browser google-chrome; do \
+		command -v "$$name" >/dev/null && exit; \
+	done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "no browser found: installing chromium with apt-get"; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get -qq update && \
+			apt-get -qq --yes install --no-install-recommends chromium fonts-dejavu-core >/dev/null && exit; \
+	fi; \
+	echo "Tests of the report page are skipped: install chromium (as root: apt-get install chromium), or name a browser in BANANA100_CHROMIUM."
 
 lock: env ## resolve pyproject.toml into requirements.txt, keeping pins that still fit (all anew: make lock UPGRADE=--upgrade)
 	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile --quiet --universal --python-version 3.11 --extra dev \

@@ -282,8 +282,8 @@ def test_the_unit_turns_changes_into_scores(scored: dict[str, Any]) -> None:
         moved = grid.scores[index] - grid.scores[index][:, [1]]
         assert moved == pytest.approx(unit * grid.changes[index], abs=1e-9)
         assert (unit > 0) == (metric == "entropy")  # the only one of which higher is better
-    assert page_data.unit(np.ones((2, 3)), np.zeros((2, 3)), 1) == 1
-    assert page_data.unit(np.ones((2, 3)), np.full((2, 3), np.nan), 9) == 1
+    assert page_data.unit(np.ones((2, 3)), np.zeros((2, 3)), 1, -1) == -1
+    assert page_data.unit(np.ones((2, 3)), np.full((2, 3), np.nan), 9, 1) == 1
 
 
 def test_every_image_of_every_chain_can_be_looked_up(scored: dict[str, Any]) -> None:

@@ -105,5 +105,5 @@ def _simulated_campaigns(images: pd.DataFrame) -> set[str]:
     requests = tables.read(paths.REQUESTS_TABLE, tables.REQUESTS)
     answers = requests[["backend", "model_answered"]].astype(object)
     answers = answers.where(answers.notna(), None).itertuples(index=False)
-    simulated = requests[[tables.is_simulated(*answer) for answer in answers]]
-    return set(images.loc[images["request_id"].isin(simulated["request_id"]), "campaign"])
+    simulated = np.array([tables.is_simulated(*answer) for answer in answers], dtype=bool)
+    return set(images.loc[images["request_id"].isin(requests.loc[simulated, "request_id"]), "campaign"])

@@ -89,8 +89,13 @@ def _plain(value: Any) -> Any:
 
 def _shown_params(params: Params) -> str:
     shown: dict[str, Any] = {
-        "campaigns": {name: campaign.model_dump(mode="json") for name, campaign in params.active_campaigns().items()}
+        "campaigns": {
+            name: campaign.model_dump(mode="json", exclude_none=True)
+            for name, campaign in params.active_campaigns().items()
+        }
     }
     for block, keys in _SHOWN.items():
-        shown[block] = getattr(params, block).model_dump(mode="json", include=keys, exclude_defaults=True)
+        shown[block] = getattr(params, block).model_dump(
+            mode="json", include=keys, exclude_defaults=True, exclude_none=True
+        )
     return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=100)

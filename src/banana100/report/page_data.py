@@ -40,9 +40,9 @@ def gather(grid: Grid, found: Provenance, baseline_step: int) -> dict[str, Any]:
     """Everything, as JSON values.
 
     Returns:
-        metrics: by name: scorer, scores (one list a chain, by step), unit (score difference of a change of 1, negative
-        where lower is better) and reasons of failure; chains: one a chain: campaign, seed, repeat and columns by step;
-        asked: what requests have in common; seeds: by name. A column whose values are all equal is that value.
+        metrics: by name: scorer, scores (one list a chain, by step), unit (see there), reasons of failure, and failed:
+        by image which of them. chains: one a chain: campaign, seed, repeat and columns by step; a column whose values
+        are all equal is that value. asked: what requests have in common. seeds: by name.
 
     Raises:
         UserError: the images are not those that were ranked.
@@ -98,20 +98,29 @@ def _column(values: pd.Series) -> Any:
 def _metric(grid: Grid, index: int, found: Provenance, baseline_step: int) -> dict[str, Any]:
     metric = grid.metrics[index]
     scorer = tables.records(found.scorers.loc[found.scorers["metric"] == metric, _SCORER])[0]
-    reasons = found.failures.loc[found.failures["metric"] == metric, "reason"].value_counts()
+    failed = found.failures[found.failures["metric"] == metric]
+    reason, reasons = pd.factorize(failed["reason"])
     return {
         "scorer": scorer,
-        "unit": unit(grid.scores[index], grid.changes[index], baseline_step),
+        "unit": unit(grid.scores[index], grid.changes[index], baseline_step, 1 if scorer["higher_is_better"] else -1),
         "scores": [_rounded(scores) for scores in grid.scores[index]],
-        "reasons": reasons.index[:5].tolist(),
+        "reasons": reasons.tolist(),
+        "failed": dict(zip(failed["image_id"].str[:DIGITS], reason.tolist(), strict=True)),
     }
 
 
-def unit(scores: NDArray[np.float64], changes: NDArray[np.float64], baseline_step: int) -> float:
-    """The difference in score that a change of 1 stands for, given both as (C, K); negative where lower is better."""
+def unit(scores: NDArray[np.float64], changes: NDArray[np.float64], baseline_step: int, sign: int) -> float:
+    """The difference in score that a change of 1 stands for, negative where lower is better.
+
+    Args:
+        scores: (C, K).
+        changes: (C, K), what rank made of them.
+        baseline_step: where changes are 0.
+        sign: 1 where higher is better, else -1; the answer where no score is known to have changed.
+    """
     moved = np.abs(np.nan_to_num(changes))
     if not moved.any():
-        return 1.0
+        return float(sign)
     chain, step = np.unravel_index(moved.argmax(), moved.shape)
     return float((scores[chain, step] - scores[chain, baseline_step]) / changes[chain, step])
 

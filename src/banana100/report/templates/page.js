@@ -85,9 +85,10 @@
   }
 
   function scoreOf(metric, chainNumber, step) {
-    const { scorer, scores, reasons } = data().metrics[metric];
+    const { scorer, scores, reasons, failed } = data().metrics[metric];
     const score = scores[chainNumber][step];
-    const told = score === null ? `none (${reasons.join("; ") || "see the table of failures"})` : shown(score);
+    const image = at(data().chains[chainNumber].image_id, step);
+    const told = score === null ? `none: ${reasons[failed[image]] ?? "no reason is known"}` : shown(score);
     const weights = (scorer.parameters ?? "").split("; ").filter(Boolean);
     const digests = (scorer.parameters_sha256 ?? "").split("; ");
     return [
