@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,24 @@ def test_equal_tables_give_equal_bytes_and_nothing_of_before_stays(scored: dict[
     (paths.REPORT_FIGURES / "old.svg").write_text("old")
     assert main(["report"]) == 0
     assert written() == first  # no date, no chance
+
+
+def test_the_diagram_of_ranks_does_not_hang_on_the_order_of_a_set() -> None:
+    program = (
+        "import pandas as pd\n"
+        "from banana100.report.figures import ranks, style\n"
+        "names = ['brisque', 'niqe', 'piqe', 'entropy', 'musiq', 'nima']\n"
+        "table = pd.DataFrame({'metric': names, 'average_rank': [1.4, 2.0, 2.2, 3.9, 4.1, 5.0]})\n"
+        "with style.applied():\n"
+        "    print(style.svg(ranks.draw(table, 1.9)))"
+    )
+    drawn = {
+        subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(drawn) == 1
 
 
 def only(keep: Callable[[pd.DataFrame], pd.Series]) -> None:

@@ -19,7 +19,7 @@ def draw(ranks: pd.DataFrame, critical_difference: float | None) -> Figure:
     apart = pd.DataFrame({name: (averages - rank).abs() <= near for name, rank in averages.items()}).astype(float)
     figure = Figure(figsize=(7.2, 1.5 + 0.24 * -(-len(averages) // 2)), layout="constrained")
     axes = figure.subplots()
-    scikit_posthocs.critical_difference_diagram(
+    drawn = scikit_posthocs.critical_difference_diagram(
         averages,
         apart,
         ax=axes,
@@ -29,6 +29,8 @@ def draw(ranks: pd.DataFrame, critical_difference: float | None) -> Figure:
         elbow_props={"color": style.INK, "linewidth": 0.8},  # labels take this colour
         crossbar_props={"color": style.INK, "linewidth": 2},
     )
+    for bar in (line for lines in drawn["crossbars"] for line in lines):
+        bar.set_xdata(sorted(bar.get_xdata()))  # the library takes its points from a set, in no fixed order
     if critical_difference is not None:  # the library would lay it over the numbers of the axis
         best = averages.min()
         axes.plot([best, best + critical_difference], [2.2, 2.2], color=style.SOFT, linewidth=2, marker="|")
