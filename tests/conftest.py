@@ -106,6 +106,7 @@ def scored(project: Any, small_params: dict[str, Any], set_params: Any) -> dict[
     tables.write(paths.REQUESTS_TABLE, tables.REQUESTS, requests)
     scorers = [{"scorer_id": f"s-{m}", "metric": m, "higher_is_better": m == "entropy"} for m in by_metric]
     scorers.append({"scorer_id": "s-psnr", "metric": "psnr", "higher_is_better": True})
+    scorers = [scorer | {"pyiqa": "0.1.16", "torch": "2.14.1"} for scorer in scorers]
     tables.write(paths.SCORERS_TABLE, tables.SCORERS, scorers)
     tables.write(paths.FAILURES_TABLE, tables.FAILURES, [])
     drift = [

@@ -45,11 +45,16 @@ class PanelDrawing:
     scale: curves.Scale
 
 
-def panels(found: Results, params: Params) -> tuple[list[PanelDrawing], Drawing]:
-    """The curves, as panels for the page and as one figure for papers."""
-    drift = _drift(found, params)
+def reference(found: Results, params: Params) -> str | None:
+    """The full-reference metric that is drawn beside the others: the first that rank wrote a curve of."""
+    return next((name for name in params.scoring.drift if (rows := found.curve(name)) is not None and len(rows)), None)
+
+
+def panels(found: Results, params: Params, drift: str | None) -> tuple[list[PanelDrawing], Drawing]:
+    """The curves, as panels for the page and as one figure for papers; `drift` is what `reference` gives."""
+    drifted = found.curve(drift) if drift else None
     shown = [
-        curves.Panel(metric, found.grid.changes[index], found.curve(metric), drift)
+        curves.Panel(metric, found.grid.changes[index], found.curve(metric), drifted)
         for index, metric in enumerate(found.metrics)
     ]
     ticks = [params.ranking.baseline_step, *params.ranking.probe_steps]
@@ -59,7 +64,8 @@ def panels(found: Results, params: Params) -> tuple[list[PanelDrawing], Drawing]
         for panel in shown:
             figure, scale = curves.one(panel, ticks, bounds)
             parts.append(PanelDrawing(panel.metric, style.inline(style.svg(figure), _said(panel, params)), scale))
-        whole = curves.small_multiples(shown, ticks, bounds)
+        whole = curves.small_multiples(shown, ticks, bounds, drift)
+        _say_simulated(whole, found)
         return parts, _drawing("curves", "Scores along the chains", whole)
 
 
@@ -78,14 +84,18 @@ def findings(found: Results) -> Iterator[Drawing]:
         if len(ranked) > 1:
             drawn = ranks.draw(ranked, found.summary["critical_difference"])
             alt = f"Average ranks, 1 is best: {_listed(ranked, 'metric', 'average_rank')}."
+            _say_simulated(drawn, found)
             yield _drawing("ranks", "Average ranks over seeds", drawn, ranked, alt)
         if len(metrics) > 1:
             alt = f"Rank correlation of every two of {len(metrics)} metrics."
             drawn = correlation.draw(correlated, metrics)
+            _say_simulated(drawn, found)
             yield _drawing("correlation", "Which metrics say the same", drawn, correlated, alt)
-        if len(subset):
+        if len(subset) and len(metrics) > 1:
             alt = f"AUC of all metrics together on each seed left out: {_listed(subset, 'seed', 'auc')}."
-            yield _drawing("ensemble", "All metrics together", ensemble.draw(subset), subset, alt)
+            drawn = ensemble.draw(subset)
+            _say_simulated(drawn, found)
+            yield _drawing("ensemble", "All metrics together", drawn, subset, alt)
 
 
 def _drawing(name: str, title: str, figure: Figure, numbers: pd.DataFrame | None = None, alt: str = "") -> Drawing:
@@ -103,10 +113,11 @@ def _drawing(name: str, title: str, figure: Figure, numbers: pd.DataFrame | None
     )
 
 
-def _drift(found: Results, params: Params) -> pd.DataFrame | None:
-    """The reference line: the first full-reference metric that rank wrote a curve of."""
-    names = params.scoring.drift
-    return next((curve for name in names if (curve := found.curve(name)) is not None and len(curve)), None)
+def _say_simulated(figure: Figure, found: Results) -> None:
+    """A figure leaves the page: it says itself that no model made its images."""
+    if simulated := found.summary["simulated_chains"]:
+        text = "simulated images" if simulated == found.summary["chains"] else "images in part simulated"
+        figure.suptitle(text, x=0.01, ha="left", fontsize=7, color=style.SOFT)
 
 
 def _said(panel: curves.Panel, params: Params) -> str:

@@ -42,6 +42,7 @@ class Strip:
 
     Attributes:
         chain: its number in the grid.
+        counted: whether it is long enough and has drifted far enough to count.
         frames: the steps that have a preview.
         scores: (metric, one cell a frame), in the order of the grid.
     """
@@ -51,6 +52,7 @@ class Strip:
     seed: str
     repeat: int
     simulated: bool
+    counted: bool
     frames: list[Frame]
     scores: list[tuple[str, list[Cell]]]
 
@@ -68,12 +70,14 @@ def strips(grid: Grid, simulated: set[str], steps: Sequence[int], baseline_step:
         UserError: a preview is damaged.
     """
     for number, campaign, seed, repeat in _first_repeats(grid.chains):
-        frames = list(_frames(campaign, seed, repeat, steps))
+        scored = [step for step in steps if step < grid.present.shape[1] and grid.present[number, step]]
+        frames = list(_frames(campaign, seed, repeat, scored))
         scores = [
             (metric, [_cell(grid, index, number, frame.step, baseline_step) for frame in frames])
             for index, metric in enumerate(grid.metrics)
         ]
-        yield Strip(number, campaign, seed, repeat, campaign in simulated, frames, scores)
+        counted = bool(grid.chains["eligible"].iat[number])
+        yield Strip(number, campaign, seed, repeat, campaign in simulated, counted, frames, scores)
 
 
 def _first_repeats(chains: pd.DataFrame) -> Iterator[tuple[int, str, str, int]]:

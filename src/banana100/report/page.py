@@ -35,6 +35,7 @@ class Content:
     provenance: Provenance
     revision: Revision | None
     panels: list[PanelDrawing]
+    drift: str | None
     findings: list[Drawing]
     strips: list[Strip]
     data: dict[str, Any]

@@ -126,4 +126,4 @@ def unit(scores: NDArray[np.float64], changes: NDArray[np.float64], baseline_ste
 
 
 def _rounded(scores: Sequence[float]) -> list[float | None]:
-    return [None if np.isnan(score) else float(f"{score:.6g}") for score in scores]
+    return [None if np.isnan(score) else float(f"{score:.10g}") for score in scores]

@@ -42,9 +42,13 @@ class Provenance:
 
     @cached_property
     def makers(self) -> list[Maker]:
-        """Who made the replicas, the busiest first."""
+        """Who made the replicas, and generated seeds, the busiest first."""
         columns = ["backend", "model", "model_answered"]
-        asked = self.requests[columns].astype(object).fillna({"model_answered": ""})
+        asked = (
+            pd.concat([self.requests[columns], self.seed_requests[columns]])
+            .astype(object)
+            .fillna({"model_answered": ""})
+        )
         counted = (
             asked.value_counts().reset_index().sort_values(["count", *columns], ascending=[False, True, True, True])
         )
@@ -64,9 +68,9 @@ class Provenance:
         """What generators answered and refused, and what that costs.
 
         Returns:
-            One row a campaign, and one for the seeds if they were generated; columns campaign (missing for seeds),
-            model, answers, refusals, parked (chains that end early), input_tokens, output_tokens, cost_usd (refusals
-            included), first, last (days, or missing) and simulated.
+            One row a campaign, and one for the seeds if they were generated; columns campaign (None for seeds), model,
+            answers, refusals, parked (chains that end early), input_tokens, output_tokens, cost_usd (refusals
+            included), unpaid_usd (what of it a simulated server answered), first, last (days, or None), simulated.
         """
         known = pd.concat([table[["request_id", "campaign"]] for table in (self.images, self.parked)]).dropna()
         campaign_of = known.sort_values("campaign").drop_duplicates("request_id").set_index("request_id")["campaign"]
@@ -79,7 +83,7 @@ class Provenance:
         ]
         if len(self.seed_requests):
             rows.append(_cost(self.seed_requests.assign(refused=False)) | {"campaign": None, "parked": 0})
-        return pd.DataFrame(rows)
+        return pd.DataFrame(rows, dtype=object)
 
     @property
     def refused(self) -> pd.DataFrame:
@@ -128,6 +132,7 @@ def _cost(asked: pd.DataFrame) -> dict[str, object]:
         "input_tokens": int(asked["input_tokens"].sum()),
         "output_tokens": int(asked["output_tokens"].sum()),
         "cost_usd": float(asked["cost_usd"].sum()),
+        "unpaid_usd": float(asked.loc[simulated(asked), "cost_usd"].sum()),
         "first": days.min() if len(days) else None,
         "last": days.max() if len(days) else None,
         "simulated": bool(simulated(asked).any()),

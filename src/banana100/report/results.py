@@ -34,12 +34,14 @@ class Grid:
         chains: C rows, sorted; columns campaign, seed, repeat, eligible (does the chain count?).
         scores: float (M, C, K), as the metrics give them; NaN where there is no image or no score.
         changes: float (M, C, K), quality-aligned change since the baseline step in units of the metric's spread.
+        present: bool (C, K), where there is an image.
     """
 
     metrics: list[str]
     chains: pd.DataFrame
     scores: NDArray[np.float64]
     changes: NDArray[np.float64]
+    present: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -79,25 +81,43 @@ class Results:
             values = {name: np.full((len(number), len(chains), max(at[2]) + 1), np.nan) for name in ("score", "change")}
             for name, array in values.items():
                 array[at] = rows[name]
-        return Grid(self.metrics, chains, values["score"], values["change"])
+            present = np.zeros(values["score"].shape[1:], dtype=bool)
+            present[at[1:]] = True
+        return Grid(self.metrics, chains, values["score"], values["change"], present)
 
     @property
     def headline(self) -> str:
         """The result in one sentence."""
+        counted, chains = self.summary["eligible_chains"], self.summary["chains"]
+        if not counted:
+            return f"Nothing to judge: none of {chains} chains is long enough and drifted far from its seed."
         consistent = self.verdicts.loc[self.verdicts["consistent"], "metric"].tolist()
         names = f"{len(consistent)} ({', '.join(consistent)})" if consistent else "none"
-        chains, simulated = self.summary["chains"], self.summary["simulated_chains"]
-        kind = f"{chains} simulated chains" if simulated == chains else f"{chains} chains"
-        if 0 < simulated < chains:
-            kind += f", {simulated} of them simulated"
-        eligible = self.summary["eligible_chains"]
-        if not eligible:
-            return f"Nothing to judge: none of {kind} is long enough and drifted far from its seed."
-        if eligible < chains:
-            kind = f"the {eligible} of {kind} that are long enough and drifted far from their seed"
+        kind = f"{counted} {self._made}chains"
+        if counted < chains:
+            kind = f"the {kind} (of {chains}) that are long enough and drifted far from their seed"
+        start = f"Of {self.summary['metrics']} metrics {names}"
+        rest = self.verdicts[
+            ~self.verdicts["consistent"] & self.verdicts["failures"].eq(0) & self.verdicts["chains"].gt(0)
+        ]
+        if rest.empty:
+            return f"{start} scored the degraded images as worse on every one of {kind}."
+        if not consistent:
+            start, kind = f"{start} is known to have", f"{chains} chains"
+        almost = ", ".join(rest["metric"])
         return (
-            f"Of {self.summary['metrics']} metrics {names} scored the degraded images as worse on every one of {kind}."
+            f"{start} scored the degraded images as worse on every one of {kind}; {almost} failed on none that could "
+            "be judged, but some could not."
         )
+
+    @property
+    def _made(self) -> str:
+        """A word for the chains that count: how many of them no image model made."""
+        simulated = set(self.chains.loc[self.chains["simulated"], "campaign"])
+        made = self.grid.chains.loc[self.grid.chains["eligible"], "campaign"].isin(simulated)
+        if not made.any():
+            return ""
+        return "simulated " if made.all() else f"({made.sum()} of them simulated) "
 
     def table(self, path: Path, *columns: str) -> pd.DataFrame:
         """Another table that rank wrote.

@@ -18,8 +18,9 @@ def run(params: Params) -> None:
     strips = list(filmstrips.strips(found.grid, simulated, params.previews.steps, baseline_step))
     data = page_data.gather(found.grid, known, baseline_step)
     findings = list(drawings.findings(found))
-    panels, curves = drawings.panels(found, params)
-    content = page.Content(params, found, known, revision.of_inputs(), panels, findings, strips, data)
+    drift = drawings.reference(found, params)
+    panels, curves = drawings.panels(found, params, drift)
+    content = page.Content(params, found, known, revision.of_inputs(), panels, drift, findings, strips, data)
     files = {paths.REPORT_PAGE: page.render(content).encode()}
     for drawing in (curves, *findings):
         files[paths.REPORT_FIGURES / f"{drawing.name}.svg"] = drawing.file_svg

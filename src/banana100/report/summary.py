@@ -48,7 +48,7 @@ def run(params: Params) -> None:
     for sentence in _asked():
         print(sentence)
     print(
-        f"A chain fails where a step of {probes} does not score below the baseline step.\n"
+        f"A chain fails where a step of {probes} is not called worse than the baseline step.\n"
         "Left out are chains whose images hardly drifted from their seed.\n"
         "tau -1 falls with every step; AUC 1 scores every clean image above every degraded one."
     )

@@ -8,11 +8,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from banana100.report.figures import style
 
 _PANEL = 2.7, 2.1  # inches
+_DASHES = (0, (4, 2))
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ def limits(panels: Sequence[Panel]) -> tuple[float, float]:
     shown = [panel.changes[np.isfinite(panel.changes)] for panel in panels]
     shown += [panel.drift["change"].to_numpy() for panel in panels[:1] if panel.drift is not None]
     values = np.concatenate([*shown, [-0.5, 0.5]])
+    values = values[np.isfinite(values)]
     margin = 0.05 * np.ptp(values)
     return float(values.min() - margin), float(values.max() + margin)
 
@@ -62,8 +65,10 @@ def one(panel: Panel, ticks: Sequence[int], bounds: tuple[float, float]) -> tupl
     return figure, Scale(x0, x1 - x0, height - y0, y0 - y1)
 
 
-def small_multiples(panels: Sequence[Panel], ticks: Sequence[int], bounds: tuple[float, float]) -> Figure:
-    """All panels as one figure of vectors, for papers."""
+def small_multiples(
+    panels: Sequence[Panel], ticks: Sequence[int], bounds: tuple[float, float], drift: str | None
+) -> Figure:
+    """All panels as one figure of vectors, for papers; `drift` names the reference line."""
     columns = min(len(panels), 4)
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(_PANEL[0] * columns, _PANEL[1] * rows + 0.3), layout="constrained")
@@ -74,6 +79,11 @@ def small_multiples(panels: Sequence[Panel], ticks: Sequence[int], bounds: tuple
         axes.set_visible(False)
     figure.supxlabel("step", fontsize=9)
     figure.supylabel("quality-aligned change", fontsize=9)
+    key = [Line2D([], [], color=style.CHAIN, linewidth=0.7, label="a chain")]
+    key.append(Line2D([], [], color=style.MEAN, linewidth=1.8, label="mean, 95 % interval"))
+    if drift:
+        key.append(Line2D([], [], color=style.DRIFT, linewidth=1.2, linestyle=_DASHES, label=f"full-reference {drift}"))
+    figure.legend(handles=key, loc="outside upper right", ncols=len(key), frameon=False, fontsize=8)
     return figure
 
 
@@ -88,7 +98,7 @@ def _draw(
     )
     axes.axhline(0, color=style.LINE, linewidth=0.8, zorder=0)
     if panel.drift is not None:
-        axes.plot(panel.drift["step"], panel.drift["change"], color=style.DRIFT, linewidth=1.2, linestyle=(0, (4, 2)))
+        axes.plot(panel.drift["step"], panel.drift["change"], color=style.DRIFT, linewidth=1.2, linestyle=_DASHES)
     if panel.mean is not None:
         mean = panel.mean
         axes.fill_between(mean["step"], mean["low"], mean["high"], color=style.MEAN, alpha=0.25, linewidth=0)

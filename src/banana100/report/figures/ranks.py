@@ -15,7 +15,7 @@ def draw(ranks: pd.DataFrame, critical_difference: float | None) -> Figure:
         critical_difference: how far two ranks must lie apart; None where no test could be made.
     """
     averages = ranks.set_index("metric")["average_rank"]
-    near = critical_difference if critical_difference is not None else float("inf")
+    near = critical_difference if critical_difference is not None else -1.0  # without a test no bar
     apart = pd.DataFrame({name: (averages - rank).abs() <= near for name, rank in averages.items()}).astype(float)
     figure = Figure(figsize=(7.2, 1.5 + 0.24 * -(-len(averages) // 2)), layout="constrained")
     axes = figure.subplots()

@@ -64,6 +64,7 @@
 
   // --- where an image or a score comes from
 
+  const exists = (chain, step) => (at(chain.image_id, step) ?? null) !== null;
   const path = (chain, step) => `${at(chain.folder, step)}/${at(chain.file, step)}`;
   const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
   const facts = (rows) =>
@@ -107,7 +108,7 @@
   }
 
   function requestOf(chain, step) {
-    if (step === 0) return [];
+    if (step === 0 || (at(chain.asked, step) ?? null) === null) return [];
     const asked = data().asked[at(chain.asked, step)];
     const simulated = asked.backend === "simulated" || (asked.model_answered ?? "").startsWith("simulated/");
     return [
@@ -131,7 +132,7 @@
   function parentsOf(chain, step) {
     const parents = [];
     for (let parent = step - 1; parent >= 0; parent -= 1) {
-      if (at(chain.image_id, parent) === null) continue;
+      if (!exists(chain, parent)) continue;
       parents.push(element("li", [`step ${parent}: `, element("code", `${at(chain.image_id, parent)}…`), ` ${path(chain, parent)}`]));
     }
     return parents.length ? [element("h3", "Parents"), element("ol", parents, { tabindex: "0", "aria-label": "Parents, nearest first" })] : [];
@@ -233,13 +234,19 @@
       if (chosen) point(figure, chosen, event.clientX, event.clientY);
     });
     figure.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && chosen) trace(chosen.chain, chosen.step, figure.dataset.metric);
-      if (!(event.key in moves)) return;
-      event.preventDefault();
+      if (event.key !== "Enter" && !(event.key in moves)) return;
+      event.preventDefault(); // the dialog's button would take the same Enter
+      if (event.key === "Enter") {
+        if (chosen) trace(chosen.chain, chosen.step, figure.dataset.metric);
+        return;
+      }
       const { scores, steps } = plot(figure);
       const [chains, forward] = chosen ? moves[event.key] : [0, 0];
       const within = (value, size) => (value + size) % size;
-      chosen = { chain: within((chosen?.chain ?? 0) + chains, scores.length), step: within((chosen?.step ?? 0) + forward, steps) };
+      const chain = within((chosen?.chain ?? 0) + chains, scores.length);
+      let step = within((chosen?.step ?? 0) + forward, steps);
+      while (!exists(data().chains[chain], step)) step = within(step + (forward || -1), steps); // the chain may be shorter
+      chosen = { chain, step };
       const box = figure.getBoundingClientRect();
       point(figure, chosen, box.left, box.bottom - 40);
     });
@@ -259,7 +266,9 @@
 
   function offerSteps() {
     const steps = $$(".frame", strip()).map((button) => button.dataset.step);
-    for (const [id, chosen] of [["#before", steps[0]], ["#after", steps.at(-1)]]) {
+    const baseline = $("#curves").dataset.baseline;
+    const before = steps.includes(baseline) ? baseline : steps[0]; // what the filmstrips compare with
+    for (const [id, chosen] of [["#before", before], ["#after", steps.at(-1)]]) {
       $(id).replaceChildren(...steps.map((step) => element("option", step, { value: step })));
       $(id).value = chosen;
     }
@@ -294,7 +303,7 @@
       const known = first !== null && second !== null;
       const change = known ? (second - first) / unit : 0;
       const says = !known ? "–" : change > 0 ? "▲ better" : change < 0 ? "▼ worse" : "= same";
-      const wrong = change > 0 && after > before;
+      const wrong = change * (after - before) > 0; // the later image is called the better one
       return element("tr", [
         element("th", metric, { scope: "row" }), element("td", shown(first)), element("td", shown(second)),
         element("td", wrong ? element("b", says) : says, wrong ? { class: "wrong" } : {}),
@@ -309,6 +318,7 @@
     $("output[for=amplify]").textContent = $("#amplify").value;
   }
   if ($("#chain").options.length) {
+    compare.hidden = false;
     offerSteps();
     show();
     $("#chain").addEventListener("change", () => { offerSteps(); show(); });
@@ -316,7 +326,5 @@
     for (const radio of $$("input[name=mode]")) radio.addEventListener("change", show);
     for (const id of ["#divider", "#amplify", "#zoom"]) $(id).addEventListener("input", adjust);
     for (const image of $$(".layers img")) image.addEventListener("error", () => { $("#native-missing").hidden = mode() !== "native"; });
-  } else {
-    compare.hidden = true;
   }
 }
