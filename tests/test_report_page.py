@@ -352,7 +352,7 @@ def asked(
 
 
 def ask(page: Any, capsys: pytest.CaptureFixture[str]) -> tuple[str, dict[str, Any]]:
-    command = page.locator("dialog#trace code").filter(has_text="banana100 trace").first.text_content().strip()
+    command = page.locator("dialog#trace:modal code").filter(has_text="banana100 trace").first.inner_text().strip()
     words = shlex.split(command)
     assert words[:2] == ["banana100", "trace"] and len(words) == 3, command
     capsys.readouterr()
@@ -435,7 +435,7 @@ def test_the_command_is_copied(page: Any) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.evaluate("navigator.clipboard.writeText('something else')")
     frames(page).nth(2).click()
-    command = page.locator("dialog#trace code").filter(has_text="banana100 trace").first.text_content().strip()
+    command = page.locator("dialog#trace:modal code").filter(has_text="banana100 trace").first.inner_text().strip()
     page.locator("dialog#trace").get_by_role("button", name=re.compile("copy", re.IGNORECASE)).click()
     page.wait_for_timeout(100)
     assert page.evaluate("navigator.clipboard.readText()") == command
