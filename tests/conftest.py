@@ -135,8 +135,10 @@ class Clone:
             if (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
+        # equal trees are equal commits, which the report names
+        dates = [f"GIT_{who}_DATE=2026-01-01T00:00:00Z" for who in ("AUTHOR", "COMMITTER")]
         for command in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "clone"]):
-            self("git", "-c", "user.name=t", "-c", "user.email=t@example.org", *command)
+            self("env", *dates, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", *command)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -144,8 +146,6 @@ class Clone:
         variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables['PATH']}"
         identity = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org"}
         identity |= {"GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}
-        # equal trees are equal commits, which the report names
-        identity |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2026-01-01T00:00:00Z")
         folders = {"BANANA100_STORE": str(self.store), "BANANA100_WEIGHTS": str(self.store.parent / "weights")}
         return variables | identity | folders
 
