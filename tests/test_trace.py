@@ -322,7 +322,7 @@ def test_a_commit_from_before_paid_generators_is_asked_all_the_same(
         path.unlink()
     before = tables.REQUESTS.remove(tables.REQUESTS.get_field_index("previous_id"))
     tables.write(paths.REQUESTS_TABLE, before, tables.read(paths.REQUESTS_TABLE, tables.REQUESTS)[before.names])
-    clone("dvc", "commit", "-q", "-f")
+    clone("dvc", "commit", "-q", "-f", "select_seeds", "replicate", "score", "rank")  # report reads what is gone
     clone("git", "commit", "-qam", "before")
     path = paths.replica("simulated-replica", "rocket", 2, 7, "png").as_posix()
     assert cli.main(["trace", path]) == 2  # in the working tree they are missing
