@@ -73,10 +73,12 @@ class Server:
             self._process = None
 
     def __enter__(self) -> "Server":
+        """Start it."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Kill it."""
         self.kill()
 
 
