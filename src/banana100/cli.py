@@ -107,10 +107,12 @@ def _parser() -> argparse.ArgumentParser:
         "--rescore", type=_count, default=0, metavar="N", help="also compute N scores, drawn at random, again"
     )
     proof.add_argument("--json", action="store_true", help="print JSON")
+    _describe_import(add("import", "take in images that were made elsewhere, as campaigns of their own", _run_import))
     exported = add("export", "describe the outputs in another tool's format", _run_export)
-    exported.add_argument("form", choices=("croissant", "prov", "datapackage", "ro-crate"))
+    exported.add_argument("form", choices=("croissant", "prov", "datapackage", "ro-crate", "hf"))
     exported.add_argument("folder", type=Path, metavar="DIR", help="where to; absent or empty")
-    exported.add_argument("--images", action="store_true", help="copy seeds and replicas too")
+    exported.add_argument("--images", action="store_true", help="copy seeds and replicas too; hf has them inside")
+    _release_options(add("release", "publish a commit's data on S3, proved by a clone that fetches it", _run_release))
     add("metrics", "list every metric: direction, kind, what it needs", lambda _, __: _weights().list_metrics())
     wanted = add("weights", "fetch, list or check the trained weights of metrics", _run_weights)
     wanted.add_argument("action", choices=("fetch", "status", "verify"))
@@ -118,6 +120,26 @@ def _parser() -> argparse.ArgumentParser:
     check = add("selfcheck", "compare this machine's scores with the published ones", _run_selfcheck)
     check.add_argument("names", nargs="*", metavar="METRIC", help="metrics or sets; all by default")
     return parser
+
+
+def _describe_import(taken: argparse.ArgumentParser) -> None:
+    taken.add_argument("name", metavar="NAME", help="what the archive is to be called here")
+    taken.add_argument("path", type=Path, metavar="ARCHIVE", help="a folder, a zip or a tar")
+    rule = taken.add_mutually_exclusive_group(required=True)
+    rule.add_argument(
+        "--pattern",
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="fits a whole path in it; groups seed, repeat, step, model, setting; a seed without step; may be repeated",
+    )
+    rule.add_argument("--mapping", type=Path, metavar="CSV", help="columns path, seed, repeat, step, model, setting")
+    taken.add_argument("--licence", required=True, help="the terms that the images may be used under")
+    taken.add_argument("--origin", default="", help="where it is from, as an address; its file's name by default")
+    taken.add_argument("--model", default="", help="who made the images, where no group or column says so")
+    taken.add_argument("--prompt", action="append", help="what the steps were asked with, in turns; may be repeated")
+    taken.add_argument("--seed-step", type=_count, default=0, metavar="N", help="the number of the seeds; 0 by default")
+    taken.add_argument("--dry-run", action="store_true", help="only tell what is matched, what is not, and gaps")
 
 
 def _stage(module: str) -> Callable[[Params, argparse.Namespace], None]:
@@ -148,8 +170,36 @@ def _run_verify(checked: Params, asked: argparse.Namespace) -> int:
     return importlib.import_module("banana100.verify.command").run(checked, asked.quick, asked.rescore, asked.json)
 
 
+def _run_import(_: Params, asked: argparse.Namespace) -> None:
+    command = importlib.import_module("banana100.importing.command")
+    described = command.Asked(
+        name=asked.name,
+        path=asked.path,
+        patterns=asked.pattern,
+        mapping=asked.mapping,
+        model=asked.model,
+        prompts=asked.prompt or ["not known"],
+        origin=asked.origin,
+        licence=asked.licence,
+        seed_step=asked.seed_step,
+    )
+    command.run(described, asked.dry_run)
+
+
 def _run_export(checked: Params, asked: argparse.Namespace) -> None:
     importlib.import_module("banana100.export.command").run(checked, asked.form, asked.folder, asked.images)
+
+
+def _release_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("remote", metavar="REMOTE", help="where to: s3://bucket/prefix")
+    command.add_argument("--endpoint", metavar="URL", help="the S3 server; Amazon's by default")
+    command.add_argument("--public-url", metavar="URL", help="where anybody can read what lies at REMOTE")
+
+
+def _run_release(checked: Params, asked: argparse.Namespace) -> None:
+    given = importlib.import_module("banana100.release.addresses")  # soon imported, so a mistake is told at once
+    addresses = given.checked(asked.remote, asked.endpoint, asked.public_url)
+    importlib.import_module("banana100.release.command").run(checked, addresses)
 
 
 def _count(text: str) -> int:

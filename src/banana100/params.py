@@ -56,17 +56,36 @@ class GeminiConfig(_Strict):
     )
 
 
+_ARCHIVE = "the name of an archive that `banana100 import` took in"
+_ORIGIN = "a text, the address or path where the archive is from"
+
+
+class ArchiveConfig(_Strict):
+    """Where images that were made elsewhere come from."""
+
+    archive: str = Field(description=_ARCHIVE)
+    origin: str = Field(min_length=1, description=_ORIGIN)
+    sha256: str = Field(pattern="^[0-9a-f]{64}$", description="the digest of the archive, 64 hex digits")
+    licence: str = Field(min_length=1, description="a text, the terms these images may be used under")
+    setting: str | None = Field(None, description="a text, which of the archive's settings; left out where it has none")
+
+
 class Source(_Strict):
     """Where candidates for seeds come from."""
 
-    kind: Literal["bundled", "directory", "gemini"] = Field(description="bundled, directory or gemini")
+    kind: Literal["archive", "bundled", "directory", "gemini"] = Field(
+        description="archive, bundled, directory or gemini"
+    )
+    archive: str = Field(default="", description=f"with kind archive: {_ARCHIVE}")
+    origin: str = Field(default="", description=f"with kind archive: {_ORIGIN}")
     names: list[str] = Field(default=[], description=f"with kind bundled: a non-empty list of {', '.join(BUNDLED)}")
     path: str = Field(
         default="",
         description=f"with kind directory: {paths.OWN_SEEDS} or a folder below it, which DVC watches",
     )
     licence: str = Field(
-        default="", description="with kind directory or gemini: a text, the terms these images may be used under"
+        default="",
+        description="with kind archive, directory or gemini: a text, the terms these images may be used under",
     )
     model: str = Field(default="", description="with kind gemini: the name of a model that prices.models holds")
     prompts: dict[str, Annotated[str, StringConstraints(min_length=1)]] = Field(
@@ -90,15 +109,18 @@ class SeedParams(_Strict):
     )
 
 
+_BACKENDS = "simulated, archive or gemini"
+
+
 class Campaign(_Strict):
     """One entry of `campaigns:`: everything that decides the images of its chains. A subclass for each backend."""
 
-    backend: str = Field(description="simulated or gemini")
+    backend: str = Field(description=_BACKENDS)
     model: str = Field(min_length=1, description="the name of a model")
     prompts: list[Annotated[str, StringConstraints(min_length=1)]] = Field(
         min_length=1, description="a non-empty list of texts; step k is asked with the k-th, then from the start again"
     )
-    config: SimulatedConfig | GeminiConfig
+    config: SimulatedConfig | ArchiveConfig | GeminiConfig
     seeds: Literal["all"] | list[str] = Field(description="all, or a non-empty list of names of chosen seeds")
     repeats: int = Field(ge=1, le=999, description="a whole number from 1 to 999")
     steps: int = Field(ge=1, le=999, description="a whole number from 1 to 999")
@@ -116,14 +138,21 @@ class Campaign(_Strict):
 class SimulatedCampaign(Campaign):
     """A campaign on the embedded simulator."""
 
-    backend: Literal["simulated"] = Field(description="simulated or gemini")
+    backend: Literal["simulated"] = Field(description=_BACKENDS)
     config: SimulatedConfig = Field(description="the generation settings of the simulator: noise, green")
+
+
+class ArchiveCampaign(Campaign):
+    """A campaign that somebody else ran: its images come from an archive."""
+
+    backend: Literal["archive"] = Field(description=_BACKENDS)
+    config: ArchiveConfig = Field(description="a block with the keys archive, origin, sha256, licence, setting")
 
 
 class GeminiCampaign(Campaign):
     """A campaign on Google's image models, which costs money."""
 
-    backend: Literal["gemini"] = Field(description="simulated or gemini")
+    backend: Literal["gemini"] = Field(description=_BACKENDS)
     config: GeminiConfig = Field(
         description=f"generation settings: {', '.join(GeminiConfig.model_fields)}; {{}} for none"
     )
@@ -132,7 +161,7 @@ class GeminiCampaign(Campaign):
     )
 
 
-AnyCampaign = Annotated[SimulatedCampaign | GeminiCampaign, Field(discriminator="backend")]
+AnyCampaign = Annotated[SimulatedCampaign | ArchiveCampaign | GeminiCampaign, Field(discriminator="backend")]
 
 
 class Price(_Strict):
@@ -231,12 +260,12 @@ class Params(_Strict):
     scoring: ScoringParams = Field(description="a block of keys")
     ranking: RankingParams = Field(description="a block of keys")
 
-    def active_campaigns(self) -> dict[str, SimulatedCampaign | GeminiCampaign]:
+    def active_campaigns(self) -> dict[str, AnyCampaign]:
         """The campaigns to run, in the order of `active`."""
         names = self.campaign_sets[self.active] if isinstance(self.active, str) else self.active
         return {name: self.campaigns[name] for name in names}
 
-    def named_campaigns(self, names: Sequence[str]) -> dict[str, SimulatedCampaign | GeminiCampaign]:
+    def named_campaigns(self, names: Sequence[str]) -> dict[str, AnyCampaign]:
         """The campaigns of a command's words, each once, sets replaced by their members; the active ones without words.
 
         Raises:
@@ -325,6 +354,8 @@ def check(content: Any) -> Params:
             _check_list(f"campaigns.{name}.seeds", campaign.seeds)
         if isinstance(campaign, GeminiCampaign):
             _check_priced(f"campaigns.{name}", campaign.model, campaign.config, params.prices)
+        if isinstance(campaign, ArchiveCampaign):
+            _check_archive(f"campaigns.{name}.config.archive", campaign.config.archive)
     sources = {f"seed_sets.{name}": members for name, members in params.seed_sets.items()}
     if not isinstance(params.seeds.sources, str):
         sources["seeds.sources"] = params.seeds.sources
@@ -407,8 +438,14 @@ def _check_priced(key: str, model: str, config: GeminiConfig, prices: Prices) ->
             )
 
 
+def _check_archive(key: str, name: str) -> None:
+    if not is_name(name):  # it becomes a file's name
+        raise refusal(key, name, f"{_ARCHIVE}, {NAME_RULE}")
+
+
 # The keys that a source of each kind must have, and those that it may have.
 _SOURCE_KEYS = {
+    "archive": (("archive", "origin", "licence"), ()),
     "bundled": (("names",), ()),
     "directory": (("path", "licence"), ()),
     "gemini": (("model", "prompts", "licence", "budget_usd"), ("config",)),
@@ -434,6 +471,8 @@ def _check_source(key: str, source: Source, prices: Prices) -> None:
         for name in source.prompts:
             if not is_name(name):
                 raise UserError(f"params.yaml: {key}.prompts has the name {_shown(name)}; allowed: {NAME_RULE}.")
+    elif source.kind == "archive":
+        _check_archive(f"{key}.archive", source.archive)
     elif ".." in path.parts or not path.is_relative_to(paths.OWN_SEEDS):
         raise refusal(f"{key}.path", source.path, _described(Source, "path"))
 
@@ -466,7 +505,11 @@ def _without_branches(location: Sequence[int | str]) -> list[int | str]:
     return parts
 
 
-_BRANCHES: dict[str, type[BaseModel]] = {"simulated": SimulatedCampaign, "gemini": GeminiCampaign}
+_BRANCHES: dict[str, type[BaseModel]] = {
+    "simulated": SimulatedCampaign,
+    "archive": ArchiveCampaign,
+    "gemini": GeminiCampaign,
+}
 
 
 def _allowed(location: Sequence[int | str], whole: Sequence[int | str]) -> str:

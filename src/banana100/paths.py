@@ -16,6 +16,8 @@ PIPELINE = Path("dvc.yaml")
 LOCK = Path("dvc.lock")
 
 OWN_SEEDS = Path("data/own_seeds")
+# What archives of images made elsewhere hold: tables that `banana100 import` writes and git keeps.
+ARCHIVES = Path("data/archives")
 
 SEEDS = Path("data/seeds")
 SEED_TABLE = SEEDS / "seeds.parquet"
@@ -53,12 +55,17 @@ REPORT_PAGE = REPORT / "index.html"
 REPORT_FIGURES = REPORT / "figures"
 
 # What a run starts from, as git keeps it.
-INPUTS = (Path("src"), PARAMS, PIPELINE, Path("requirements.txt"), OWN_SEEDS, WEIGHTS_LOCK)
+INPUTS = (Path("src"), PARAMS, PIPELINE, Path("requirements.txt"), OWN_SEEDS, ARCHIVES, WEIGHTS_LOCK)
 
 
-def seed_image(seed: str) -> Path:
-    """Where the seed image called `seed` lies."""
-    return SEEDS / f"{seed}.png"
+def seed_image(seed: str, extension: str = "png") -> Path:
+    """Where the seed image called `seed` lies; only those of an archive are no PNG that we made."""
+    return SEEDS / f"{seed}.{extension}"
+
+
+def archive(name: str) -> Path:
+    """The table of what the archive called `name` holds."""
+    return ARCHIVES / f"{name}.parquet"
 
 
 @cache

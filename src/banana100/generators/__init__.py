@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from banana100.generators.archive import Archive
 from banana100.generators.base import Backend, RemoteBackend
 from banana100.generators.gemini.prices import PriceList
 from banana100.generators.simulated import Simulated
@@ -14,8 +15,8 @@ def _gemini(model: str, prices: Prices, batch: bool) -> RemoteBackend:
     return Gemini(model, prices, batch)
 
 
-# Those that compute, and those behind a network.
-BACKENDS: dict[str, type[Backend]] = {"simulated": Simulated}
+# Those that answer by themselves, and those behind a network.
+BACKENDS: dict[str, type[Backend]] = {"archive": Archive, "simulated": Simulated}
 REMOTE: dict[str, Callable[[str, Prices, bool], RemoteBackend]] = {"gemini": _gemini}
 
 

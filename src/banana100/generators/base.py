@@ -115,6 +115,10 @@ class Unavailable(Exception):
         self.crowded = crowded
 
 
+class Absent(Exception):
+    """The generator has no answer to this request and never will; the message is a clause that says why."""
+
+
 class Rejected(Exception):
     """The generator does not take this request, and asking again would not help; others may be taken."""
 
@@ -134,6 +138,9 @@ class Backend(Protocol):
         Args:
             request: what is asked; `request.parent_id` is the sha256 of `parent`.
             parent: the bytes of the image to replicate.
+
+        Raises:
+            Absent: see there; the chain ends here.
         """
         ...
 

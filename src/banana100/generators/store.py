@@ -176,7 +176,11 @@ class AnswerStore:
     def holds(self, request: Request) -> bool:
         """Whether both the answer to `request` and its image are there."""
         answer = self.get(request)
-        return answer is not None and self._object_path(answer.image_id).exists()
+        return answer is not None and self.has_object(answer.image_id)
+
+    def has_object(self, image_id: str) -> bool:
+        """Whether an image file is there."""
+        return self._object_path(image_id).is_file()
 
     def keep_object(self, image_id: str, data: bytes) -> None:
         """Write an image file unless a whole one is there; a damaged one is mended."""

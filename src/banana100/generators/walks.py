@@ -71,7 +71,8 @@ class Parked:
 
     Attributes:
         request: the one without an answer.
-        cause: refused (no image that can be used), unavailable (no answer), rejected (not taken), budget or stopped.
+        cause: refused (no image that can be used), unavailable (no answer), rejected (not taken), absent (not in the
+            archive), budget or stopped.
         reason: a clause that says more.
         attempts: how often it was asked in this run.
     """

@@ -82,8 +82,9 @@ REFERENCES: dict[str, dict[str, tuple[str, str]]] = {
 # By column, or by table and column where one name means two things.
 _DESCRIPTIONS = {
     "seed": "name of the seed",
-    "source": "kind of source: bundled with a package, a directory of the user's, or a generator",
-    "origin": "where the image comes from: package, version and file, the path below the project, or model and request",
+    "source": "kind of source: bundled with a package, a directory of the user's, an archive, or a generator",
+    "origin": "where the image comes from: package, version and file, the path below the project, the archive and its "
+    "member, or model and request",
     "licence": "the terms that the photograph may be used under",
     "source_sha256": "sha256 of the photograph's file",
     "scorers.source_sha256": "sha256 of the code that turns a file's bytes into a score, pyiqa's included",
@@ -98,7 +99,7 @@ _DESCRIPTIONS = {
     "chosen": "whether the candidate became a seed",
     "order": "order of choice, counted from 0",
     "distance": "the distance in features that decided the choice",
-    "seeds.image_id": "sha256 of the seed's PNG file",
+    "seeds.image_id": "sha256 of the seed's file",
     "seeds.path": "path of the seed's file below the project; missing where it was not chosen",
     "image_id": "sha256 of the image file's bytes",
     "seed_requests.image_id": "sha256 of the image file that was answered, as source_sha256 of the seed",
@@ -120,7 +121,7 @@ _DESCRIPTIONS = {
     "previous_id": "request_id of the turn before in the same conversation, sent along; missing in a fresh one",
     "number": "which of the request's refusals, counted from 1",
     "detail": "what else is known of the reason",
-    "cause": "refused, unavailable, rejected, budget or stopped",
+    "cause": "refused, unavailable, rejected, absent (from an archive), budget or stopped",
     "parked.reason": "what the generator said, or did not",
     "parent_id": "sha256 of the image file that was replicated",
     "request_id": "sha256 of the canonical JSON of backend, model, prompt, config, parent_id, seed, repeat, step "

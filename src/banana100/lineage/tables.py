@@ -56,6 +56,21 @@ IMAGES = pa.schema(
     }
 )
 
+# One row an image of an archive that `banana100 import` took in, `member` its file there. Step 0, the seed, belongs to
+# all repeats, settings and models: those are missing there.
+ARCHIVE = pa.schema(
+    {
+        "archive_sha256": _text,
+        "member": _text,
+        "image_id": _text,
+        "model": _text,
+        "setting": _text,
+        "seed": _text,
+        "repeat": _whole,
+        "step": _whole,
+    }
+)
+
 # The columns that name a chain.
 CHAIN = ["campaign", "seed", "repeat"]
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from banana100.generators import backend_for
-from banana100.generators.base import Backend
+from banana100.generators.base import Absent, Backend
 from banana100.generators.store import AnswerStore, StoredAnswer
-from banana100.generators.walks import Step, Steps, Walk
+from banana100.generators.walks import Parked, Step, Steps, Walk
 from banana100.lineage.identity import Request
 from banana100.params import Campaign, refusal
 
@@ -94,13 +94,22 @@ def plan(campaigns: dict[str, Campaign], seeds: dict[str, str]) -> list[Chain]:
     return chains
 
 
-def compute(chain: Chain) -> None:
-    """Finish one chain of a generator that computes: what the store does not hold is asked and stored."""
+def compute(chain: Chain) -> tuple[Chain, Parked | None]:
+    """Finish one chain of a generator that answers by itself: what the store does not hold is asked and stored.
+
+    Returns:
+        The chain, and why it ends early if it does.
+    """
     store = AnswerStore()
     walk = Walk(chain, store)
     backend = backend_for(chain.settings) if walk.step else None
     while walk.step and backend:
-        walk.take(store.get(walk.step.request) or _ask(walk.step.request, store, backend))
+        request = walk.step.request
+        try:
+            walk.take(store.get(request) or _ask(request, store, backend))
+        except Absent as error:
+            return chain, Parked(request, "absent", str(error), 1)
+    return chain, None
 
 
 def _ask(request: Request, store: AnswerStore, backend: Backend) -> StoredAnswer:

@@ -17,8 +17,8 @@ from banana100.replication import workspace
 from banana100.replication.chains import Chain, compute, plan
 from banana100.workers import in_parallel, progress
 
-# A refusal is a result; the other causes may pass, and the stage is not done until they have.
-_RESULT = "refused"
+# These are results; the other causes may pass, and the stage is not done until they have.
+_RESULTS = {"refused", "absent"}
 
 
 def run(params: Params) -> None:
@@ -34,8 +34,8 @@ def run(params: Params) -> None:
     chains = plan(params.active_campaigns(), workspace.seed_images(store))
     store.sweep()
     adopted = workspace.adopt(store)
-    _compute([chain for chain in chains if chain.settings.backend not in REMOTE])
-    parked = _ask([chain for chain in chains if chain.settings.backend in REMOTE], params, store)
+    parked = _compute([chain for chain in chains if chain.settings.backend not in REMOTE])
+    parked |= _ask([chain for chain in chains if chain.settings.backend in REMOTE], params, store)
     laid_out = workspace.Layout(store, params.previews)
     for chain in progress(chains, total=len(chains), what="lay out replicas", unit="chain"):
         laid_out.add(chain, parked.get(chain.key))
@@ -50,11 +50,11 @@ def run(params: Params) -> None:
     _conclude(laid_out.parked)
 
 
-def _compute(chains: list[Chain]) -> None:
-    """Finish the chains of generators that compute, in parallel, the longest first."""
+def _compute(chains: list[Chain]) -> dict[tuple[str, str, int], Parked]:
+    """Finish the chains of generators that answer by themselves, in parallel, the longest first; gives the parked."""
     longest_first = sorted(chains, key=lambda chain: -chain.length)
-    for _ in progress(in_parallel(compute, longest_first), total=len(chains), what="replicate", unit="chain"):
-        pass
+    done = progress(in_parallel(compute, longest_first), total=len(chains), what="replicate", unit="chain")
+    return {chain.key: why for chain, why in done if why}
 
 
 def _ask(chains: list[Chain], params: Params, store: AnswerStore) -> dict[tuple[str, str, int], Parked]:
@@ -83,9 +83,12 @@ def _conclude(parked: dict[tuple[str, str, int], Parked]) -> None:
             f"the budget of {', '.join(campaigns)} is used up ({how}); every answer is kept: raise budget_usd in "
             "params.yaml and run again to go on."
         )
-    if causes.keys() - {_RESULT}:
+    if causes.keys() - _RESULTS:
         raise Unfinished(f"not all chains could be finished ({how}); every answer is kept: run again to go on.")
-    print(f"{how}; refusals are results and the stage is done: `dvc repro -f -s replicate` asks again.")
+    if "refused" in causes:
+        print(f"{how}; refusals are results and the stage is done: `dvc repro -f -s replicate` asks again.")
+    else:
+        print(f"{how}; an archive has no more, and the stage is done.")
 
 
 def _in_words(causes: Counter[str]) -> str:

@@ -91,7 +91,7 @@ class Layout:
 
     def add(self, chain: Chain, parked: Parked | None) -> None:
         """Lay out one chain as far as the store has it."""
-        rows = [_lay_out(chain, 0, chain.seed_id, paths.seed_image(chain.seed).read_bytes(), None)]
+        rows = [_lay_out(chain, 0, chain.seed_id, self._store.image(chain.seed_id), None)]
         answered, missing = stored(chain, self._store)
         for request, answer in answered:
             data = self._store.image(answer.image_id)

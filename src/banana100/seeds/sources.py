@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from banana100 import images, paths
 from banana100.catalogue.photographs import BUNDLED
 from banana100.errors import UserError
-from banana100.generators import REMOTE
+from banana100.files import sha256_of
+from banana100.generators import REMOTE, archive
+from banana100.generators.store import AnswerStore
 from banana100.lineage.identity import Request
 from banana100.params import Source
 from banana100.seeds.generated import origin, texts
@@ -26,8 +29,10 @@ class Candidate:
     Attributes:
         seed: the name it would have as a seed.
         source: the kind of source it comes from.
-        origin: package, version and file, the path below the project, or the model and the request.
+        origin: package, version and file, the path below the project, the archive and its member, or the model and the
+            request.
         read: gives the bytes of the image file.
+        verbatim: whether the file itself is the seed, whatever its size: the images of an archive were made from it.
     """
 
     seed: str
@@ -35,6 +40,7 @@ class Candidate:
     origin: str
     licence: str
     read: Callable[[], bytes]
+    verbatim: bool = False
 
 
 # Gives the image that a request was answered with.
@@ -50,7 +56,7 @@ def candidates(source: Source, answers: Answers) -> Iterator[Candidate]:
     if source.kind in REMOTE:
         yield from _generated(source, answers)
     else:
-        yield from _bundled(source) if source.kind == "bundled" else _directory(source)
+        yield from {"archive": _archived, "bundled": _bundled, "directory": _directory}[source.kind](source)
 
 
 def _generated(source: Source, answers: Answers) -> Iterator[Candidate]:
@@ -58,6 +64,24 @@ def _generated(source: Source, answers: Answers) -> Iterator[Candidate]:
         request = text.request
         where = origin(request.model, request.id)
         yield Candidate(request.seed, source.kind, where, source.licence, partial(answers, request))
+
+
+def _archived(source: Source) -> Iterator[Candidate]:
+    found = list(archive.seeds(source.archive))
+    if not found:
+        raise UserError(f"{paths.archive(source.archive)}: has no seed; make it anew with `banana100 import`.")
+    for seed, member, image_id in found:
+        read = partial(_from_archive, source.archive, seed, image_id)
+        yield Candidate(seed, source.kind, f"{source.origin}: {member}", source.licence, read, verbatim=True)
+
+
+def _from_archive(name: str, seed: str, image_id: str) -> bytes:
+    """The image of a seed as it lies in the workspace, where `dvc pull` brings it, or else in the store."""
+    for extension in dict.fromkeys(images.EXTENSIONS.values()):
+        path = paths.seed_image(seed, extension)
+        if path.is_file() and sha256_of(data := path.read_bytes()) == image_id:
+            return data
+    return archive.in_store(AnswerStore(), image_id, name)
 
 
 def _bundled(source: Source) -> Iterator[Candidate]:

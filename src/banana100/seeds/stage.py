@@ -1,7 +1,8 @@
-"""Stage select_seeds: collect candidates, measure them, choose, save the chosen as PNG."""
+"""Stage select_seeds: collect candidates, measure them, choose, save the chosen: as PNG, or as an archive has them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from banana100 import images, paths
@@ -22,7 +23,7 @@ class Examined:
     """A candidate after decoding: its table row, and its seed image unless it was refused."""
 
     row: dict[str, Any]
-    png: bytes = b""
+    image: bytes = b""
     features: list[float] = field(default_factory=list)
 
 
@@ -55,9 +56,9 @@ def choose_all(params: Params, answers: Answers = generated.in_workspace) -> lis
     """
     found = [candidate for source in params.seed_sources() for candidate in candidates(source, answers)]
     examined = _examine_all(found, params.seeds)
-    usable = [candidate for candidate in examined if candidate.png]
+    usable = [candidate for candidate in examined if candidate.image]
     if len(usable) < params.seeds.count:
-        reasons = [f"{c.row['seed']!r} {c.row['refused']}" for c in examined if not c.png]
+        reasons = [f"{c.row['seed']!r} {c.row['refused']}" for c in examined if not c.image]
         refused = "; ".join(reasons[:8] + ["…"] * (len(reasons) > 8))
         raise UserError(
             f"params.yaml: seeds.count is {params.seeds.count}; allowed: at most {len(usable)}, the number of usable "
@@ -86,7 +87,7 @@ def _examine_all(found: list[Candidate], params: SeedParams) -> list[Examined]:
     examined = []
     for candidate in progress(found, total=len(found), what="measure candidates", unit="image"):
         examined.append(_examine(candidate, params.size, taken.get(candidate.seed.casefold())))
-        if examined[-1].png:
+        if examined[-1].image:
             taken[candidate.seed.casefold()] = candidate.origin  # some file systems ignore case
     return examined
 
@@ -108,20 +109,21 @@ def _examine(candidate: Candidate, size: int, namesake: str | None) -> Examined:
             raise images.ImageError(f"has a file name that is no seed's name ({NAME_RULE})")
         header = images.read_header(data)
         row |= {"source_width": header.width, "source_height": header.height}
-        pixels = images.square(images.decode(data), size)
+        pixels = images.decode(data)
+        pixels = images.square(pixels, min(size, *pixels.shape[:2]) if candidate.verbatim else size)
     except images.ImageError as error:
         return Examined(row | {"refused": str(error)})
     features = measure(pixels)
-    png = images.encode_png(pixels)
-    row |= features | {"image_id": sha256_of(png), "path": paths.seed_image(candidate.seed).as_posix()}
-    return Examined(row, png, [features[name] for name in FEATURES])
+    image, extension = (data, header.extension) if candidate.verbatim else (images.encode_png(pixels), "png")
+    row |= features | {"image_id": sha256_of(image), "path": paths.seed_image(candidate.seed, extension).as_posix()}
+    return Examined(row, image, [features[name] for name in FEATURES])
 
 
 def _write(examined: Iterable[Examined], chosen: Iterable[Examined], originals: Sequence[Original]) -> None:
     wanted = {paths.SEED_TABLE, paths.SEED_REQUESTS_TABLE}
     for candidate in chosen:
-        path = paths.seed_image(candidate.row["seed"])
-        write_atomically(path, candidate.png)
+        path = Path(candidate.row["path"])
+        write_atomically(path, candidate.image)
         wanted.add(path)
     for original in originals:
         write_atomically(original.path, original.read())

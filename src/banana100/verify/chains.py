@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from banana100 import paths
-from banana100.generators.simulated import answer
+from banana100.generators import archive, simulated
 from banana100.lineage.tables import CHAIN
 from banana100.replication.chains import Chain, plan
 from banana100.verify import unanswered
@@ -13,6 +13,8 @@ from banana100.verify.asked import ASKED, BY, expected
 from banana100.verify.faults import Fault, State, differing
 
 POSITION = [*CHAIN, "step"]
+# Backends whose answers hold no facts but those that follow from the model.
+_FOLLOWING = (("simulated", simulated.answer, "the simulator"), ("archive", archive.answer, "the archive"))
 
 
 def check(state: State) -> Iterator[Fault]:
@@ -100,7 +102,7 @@ def _requests(state: State, images: pd.DataFrame, wanted: pd.DataFrame) -> Itera
     for place in where[~answered & asked["request_id"].notna()]:
         yield Fault(place, "the row of its request", "absent", "there", str(paths.REQUESTS_TABLE))
     yield from _answers(asked[answered], wanted[answered])
-    yield from _simulated(requests)
+    yield from _facts(requests)
 
 
 def _answers(asked: pd.DataFrame, wanted: pd.DataFrame) -> Iterator[Fault]:
@@ -115,11 +117,11 @@ def _answers(asked: pd.DataFrame, wanted: pd.DataFrame) -> Iterator[Fault]:
         yield from differing(pd.DataFrame({column: found, "expected": wanted[column]}), where, column, "expected", BY)
 
 
-def _simulated(asked: pd.DataFrame) -> Iterator[Fault]:
-    """The facts of the simulator's answers, which follow from the model; other generators' only the store knows."""
-    asked = asked[asked["backend"] == "simulated"]
+def _facts(asked: pd.DataFrame) -> Iterator[Fault]:
+    """The facts of answers that follow from backend and model; those of other generators only the store knows."""
     where = f"{paths.REQUESTS_TABLE} " + asked["request_id"]
-    for model, of_model in asked.groupby("model"):
-        for name, value in answer(b"", str(model)).record.items():
-            pair = of_model[[name]].assign(expected=value)
-            yield from differing(pair, where[of_model.index], name, "expected", "the simulator")
+    for backend, answer, by in _FOLLOWING:
+        for model, of_model in asked[asked["backend"] == backend].groupby("model"):
+            for name, value in answer(b"", str(model)).record.items():
+                pair = of_model[[name]].assign(expected=value)
+                yield from differing(pair, where[of_model.index], name, "expected", by)

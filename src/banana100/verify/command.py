@@ -7,7 +7,7 @@ from pathlib import Path
 from banana100 import paths, snapshot
 from banana100.errors import UserError
 from banana100.params import Params
-from banana100.verify import cells, chains, files, pipeline, ranking, samples, scores, seeds
+from banana100.verify import archives, cells, chains, files, pipeline, ranking, samples, scores, seeds
 from banana100.verify.faults import Fault, State
 from banana100.verify.fingerprints import Fingerprints
 
@@ -55,7 +55,15 @@ def _faults(state: State, quick: bool, rescore: int) -> Iterator[Fault]:
 
 def _all(state: State, quick: bool, rescore: int, looked_at: list[Path], hashing: Fingerprints) -> Iterator[Fault]:
     faulty = yield from _told(cells.check(state), False)
-    for check in (pipeline.check, seeds.check, chains.check, scores.check, files.of_tables, ranking.check):
+    for check in (
+        pipeline.check,
+        seeds.check,
+        chains.check,
+        archives.check,
+        scores.check,
+        files.of_tables,
+        ranking.check,
+    ):
         faulty |= yield from _told(check(state), faulty)
     if not quick:
         faulty |= yield from _told(seeds.again(state), faulty)

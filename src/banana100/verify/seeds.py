@@ -1,6 +1,8 @@
 """The tables of seeds: as many as params.yaml asks for, chosen again from their sources, made by its requests."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -25,10 +27,16 @@ def check(state: State) -> Iterator[Fault]:
         by = f"seeds.count in {paths.PARAMS}"
         yield Fault(str(paths.SEED_TABLE), "the number of chosen seeds", len(chosen), state.params.seeds.count, by)
     chosen["in order"] = range(len(chosen))
-    chosen["place"] = [paths.seed_image(seed).as_posix() for seed in chosen["seed"]]
+    chosen["place"] = [_place(*row) for row in chosen[["seed", "source", "path"]].itertuples(index=False)]
     yield from differing(chosen, where, "order", "in order", "the number of seeds before it")
     yield from differing(chosen, where, "path", "place", "its name")
     yield from _requests(state)
+
+
+def _place(seed: str, source: str, path: Any) -> str:
+    """Where a seed belongs; choosing again tells whether the type of an archive's is right."""
+    extension = Path(str(path)).suffix[1:] if source == "archive" else "png"
+    return paths.seed_image(seed, extension).as_posix()
 
 
 def again(state: State) -> Iterator[Fault]:

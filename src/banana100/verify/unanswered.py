@@ -14,7 +14,14 @@ from banana100.replication.chains import Chain
 from banana100.verify.asked import ASKED, BY, expected
 from banana100.verify.faults import Fault, State, differing
 
-CAUSES = ("refused", "unavailable", "rejected", "budget", "stopped")
+# Why a chain may end early, by what its generator is; the simulator always answers.
+_OF_REMOTE = ("refused", "unavailable", "rejected", "budget", "stopped")
+_OF_ARCHIVE = ("absent",)
+CAUSES = (*_OF_REMOTE, *_OF_ARCHIVE)
+
+
+def _causes(backend: str) -> tuple[str, ...]:
+    return _OF_REMOTE if backend in REMOTE else _OF_ARCHIVE if backend == "archive" else ()
 
 
 def ends(state: State) -> pd.DataFrame:
@@ -67,7 +74,7 @@ def _parked(state: State, wanted: Mapping[Any, dict[str, Any]], chains: Mapping[
 
 
 def _row(where: str, row: Mapping[str, Any], chain: Chain, wanted: Mapping[str, Any] | None) -> Iterator[Fault]:
-    if chain.settings.backend not in REMOTE:
+    if not (causes := _causes(chain.settings.backend)):
         yield Fault(where, "the row", "there", "absent", f"the {chain.settings.backend} backend, which always answers,")
     if not 1 <= (row["step"] or 0) <= chain.length:
         by = f"the campaigns in {paths.PARAMS}"
@@ -75,8 +82,8 @@ def _row(where: str, row: Mapping[str, Any], chain: Chain, wanted: Mapping[str, 
     elif wanted and row["request_id"] != wanted["id"]:  # without its last image it is told of the images
         by = f"its last image and its campaign in {paths.PARAMS}"
         yield Fault(where, "request_id", row["request_id"], wanted["id"], by)
-    if row["cause"] not in CAUSES:
-        yield Fault(where, "cause", row["cause"], f"one of {', '.join(CAUSES)}", "the rule for its column")
+    if row["cause"] not in (causes or CAUSES):
+        yield Fault(where, "cause", row["cause"], f"one of {', '.join(causes or CAUSES)}", "the rule for its column")
 
 
 def _refusals(refusals: pd.DataFrame, known: pd.DataFrame) -> Iterator[Fault]:
