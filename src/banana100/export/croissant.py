@@ -85,8 +85,9 @@ def _file(table: Table) -> str:
 
 def _images(context: mlc.Context, lineage: Lineage) -> list[mlc.FileSet]:
     types = sorted({media_type(row["path"]) for row in lineage.images})
+    seeds = sorted({f"{paths.SEEDS}/*{Path(row['path']).suffix}" for row in lineage.seeds})
     return [
-        _file_set(context, "seed-images", [f"{paths.SEEDS}/*.png"], ["image/png"]),
+        _file_set(context, "seed-images", seeds, sorted({media_type(row["path"]) for row in lineage.seeds})),
         _file_set(context, "replica-images", [f"{paths.REPLICAS}/**"], types),
     ]
 

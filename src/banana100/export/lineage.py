@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -222,7 +223,7 @@ class Lineage:
 
     @cached_property
     def licences(self) -> list[Licence]:
-        """The software's, then each photograph's."""
+        """The software's, then each photograph's and each archive's."""
         found = [
             Licence("Apache-2.0", "https://spdx.org/licenses/Apache-2.0.html", "the software banana100"),
             Licence(
@@ -234,6 +235,9 @@ class Lineage:
         for terms in dict.fromkeys(row["licence"] for row in self.seeds):
             names = ", ".join(row["seed"] for row in self.seeds if row["licence"] == terms)
             found.append(Licence(terms, None, f"photographs: {names}"))
+        configs = [json.loads(row["config"]) for row in self.requests if row["backend"] == "archive"]
+        for terms, origin in dict.fromkeys((config["licence"], config["origin"]) for config in configs):
+            found.append(Licence(terms, None, f"replicas from {origin}"))
         return found
 
 

@@ -1,5 +1,6 @@
 """What the result rests on: the row tables of seeds, images, answers and scorers, and what follows from them."""
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -56,6 +57,17 @@ class Provenance:
             Maker(backend, model, answered, tables.is_simulated(backend, answered), int(count))
             for backend, model, answered, count in counted.itertuples(index=False)
         ]
+
+    @cached_property
+    def archives(self) -> list[dict[str, str]]:
+        """Where images come from that were made elsewhere: archive, origin, sha256 and licence, each once."""
+        configs = self.requests.loc[self.requests["backend"] == "archive", "config"].unique()
+        told = pd.DataFrame([json.loads(config) for config in configs])
+        if told.empty:
+            return []
+        return (
+            told[["archive", "origin", "sha256", "licence"]].drop_duplicates().sort_values("archive").to_dict("records")
+        )
 
     @property
     def dates(self) -> tuple[str, str] | None:
