@@ -25,7 +25,7 @@ from banana100.cli import main
 from banana100.errors import UserError
 from banana100.files import sha256_of
 from banana100.generators.store import AnswerStore
-from banana100.importing import archives
+from banana100.importing import guards
 from banana100.importing.campaigns import with_entries
 from banana100.importing.mapping import Unusable, by_patterns, by_table
 from banana100.lineage import tables
@@ -353,7 +353,7 @@ def test_any_names_are_places_or_clauses(seed: str, repeat: str, step: str, mode
 @given(NAMES)
 def test_no_name_leads_out_of_the_archive(name: str) -> None:
     try:
-        checked = archives._checked(name, Path("a.zip"))
+        checked = guards.checked(name, Path("a.zip"))
     except UserError as error:
         assert "a.zip" in str(error)
     else:
@@ -431,7 +431,7 @@ def tar_of_too_many() -> bytes:
     header = tarfile.TarInfo("AAAAAAA.png").tobuf(tarfile.GNU_FORMAT)
     total = sum(header[:148]) + 8 * 32 + sum(header[156:])
     blocks = []
-    for number in range(archives.MAX_ENTRIES + 1):
+    for number in range(guards.MAX_ENTRIES + 1):
         name = b"%07d" % number
         checksum = b"%06o\0 " % (total - sum(b"AAAAAAA") + sum(name))
         blocks.append(name + header[7:148] + checksum + header[156:])
@@ -519,6 +519,31 @@ def test_archives_in_a_folder_are_looked_into(take_in: Any, tmp_path: Path) -> N
     (folder / "bad.zip").write_bytes(zip_of(("../out.png", b"x")))
     code, _, error = take_in(folder, patterns=(pattern, STARTS))
     assert code == 2 and "bad.zip" in error and "'../out.png'" in error
+
+
+def test_a_parquet_file_is_a_folder_of_its_rows(take_in: Any, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = []
+    for name, data in members().items():
+        seed, run, file = name.split("/") if "/run" in name else (Path(name).stem, "run0", "0.jpg")
+        image = {"bytes": data, "path": file}
+        rows.append({"image": image, "seed": seed, "repeat": int(run[3:]), "prompt": "again, " * 30})
+    (tmp_path / "shards").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows[:6]), tmp_path / "shards/0.parquet")
+    pq.write_table(pa.Table.from_pylist(rows[6:]), tmp_path / "shards/1.parquet")
+    pattern = r".\.parquet/seed=(?P<seed>[^/]+)/repeat=(?P<repeat>[1-9])/\d+-(?P<step>\d+)\.png"
+    starts = r".\.parquet/seed=(?P<seed>[^/]+)/repeat=0/\d+-0\.jpg"
+    code, told, _ = take_in(tmp_path / "shards", patterns=(pattern, starts))
+    assert code == 0 and "matched 13 images" in told and "not usable: 1" in told
+    code, _, error = take_in(tmp_path / "shards/0.parquet", patterns=(pattern, starts))
+    assert code == 2 and "no file is a step" in error
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "none.parquet")
+    assert "no column of images" in take_in(tmp_path / "none.parquet")[2]
+    whole = (tmp_path / "shards/0.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(whole[:-100])
+    assert "damaged" in take_in(tmp_path / "cut.parquet")[2]
 
 
 def test_a_picture_of_too_many_pixels_is_no_image_to_take(take_in: Any, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _describe_import(taken: argparse.ArgumentParser) -> None:
     taken.add_argument("name", metavar="NAME", help="what the archive is to be called here")
-    taken.add_argument("path", type=Path, metavar="ARCHIVE", help="a folder, a zip or a tar")
+    taken.add_argument("path", type=Path, metavar="ARCHIVE", help="a folder, a zip, a tar or a Parquet file")
     rule = taken.add_mutually_exclusive_group(required=True)
     rule.add_argument(
         "--pattern",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from banana100 import images
 from banana100.errors import UserError
 from banana100.files import sha256_of
-from banana100.importing.archives import Archive, Entry
+from banana100.importing.guards import MAX_BYTES, Archive, Entry
 from banana100.importing.mapping import Mapper, Position, Unusable
 from banana100.workers import progress
 
@@ -107,7 +107,7 @@ def _check(places: Collection[Position]) -> None:
         )
 
 
-def _places(entries: Iterable[str], mapper: Mapper, found: Survey) -> dict[str, Position]:
+def _places(entries: Mapping[str, Entry], mapper: Mapper, found: Survey) -> dict[str, Position]:
     places: dict[str, Position] = {}
     taken: dict[Position, str] = {}
     for name in entries:
@@ -118,6 +118,9 @@ def _places(entries: Iterable[str], mapper: Mapper, found: Survey) -> dict[str, 
             continue
         if place is None:
             found.unmatched.append(name)
+            continue
+        if entries[name].bytes > MAX_BYTES:
+            found.unusable[name] = f"has {entries[name].bytes:,} bytes; allowed: at most {MAX_BYTES:,}"
             continue
         if place.step and place in taken:
             raise UserError(
