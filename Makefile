@@ -1,5 +1,5 @@
 # Everything a user types. The environment is made once and reused until requirements.txt changes.
-.PHONY: repro test bench-scoring bench-ranking bench-lineage bench-report bench-generators dry-run lint chromium lock env clean
+.PHONY: repro release test bench-scoring bench-ranking bench-lineage bench-report bench-generators bench-release dry-run lint chromium lock env clean
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -11,6 +11,10 @@ repro: env ## run what has changed, print the verdicts and where the report lies
 
 dry-run: env ## the paper's campaigns in miniature against a server on this machine: no key, no cost
 	@banana100 dry-run
+
+# REMOTE=s3://bucket/prefix, and if need be ENDPOINT=https://server and PUBLIC_URL=https://where/anybody/reads
+release: env ## publish the data of the commit on S3, proved by a clone that fetches and verifies it
+	@banana100 release '$(REMOTE)' $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(PUBLIC_URL),--public-url '$(PUBLIC_URL)')
 
 test: lint chromium ## the whole test suite
 	python -m pytest
@@ -29,6 +33,9 @@ bench-report: env chromium ## the report at the paper's size: how long it takes,
 
 bench-generators: env ## asking a paid generator: side by side, 28,000 requests, a full store; about 15 minutes
 	python -m benchmarks.generators
+
+bench-release: env ## loose files against one shard a chain, through DVC and a loopback S3 server; about 10 minutes and 4 GB
+	python -m benchmarks.release
 
 lint: env
 	ruff check .
