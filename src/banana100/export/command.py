@@ -1,4 +1,4 @@
-"""`banana100 export`: write the lineage into a folder of its own, in one of four formats."""
+"""`banana100 export`: write the lineage into a folder of its own, in one of five formats."""
 
 import importlib
 import shutil
@@ -8,14 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from banana100 import paths, snapshot
+from banana100 import snapshot
 from banana100.errors import UserError
+from banana100.export.files import read_image
 from banana100.export.lineage import Lineage
-from banana100.files import sha256_of
 from banana100.params import Params
 from banana100.workers import progress
 
-FORMS = {"croissant": "croissant", "prov": "prov", "datapackage": "datapackage", "ro-crate": "ro_crate"}
+FORMS = {"croissant": "croissant", "prov": "prov", "datapackage": "datapackage", "ro-crate": "ro_crate", "hf": "hf"}
+# What has the replicas inside, so that there is nothing to copy.
+_HOLDS_IMAGES = {"hf"}
 
 
 def run(_: Params, form: str, folder: Path, with_images: bool) -> None:
@@ -24,7 +26,7 @@ def run(_: Params, form: str, folder: Path, with_images: bool) -> None:
     Args:
         form: a key of `FORMS`.
         folder: where to; absent or empty.
-        with_images: copy seeds and replicas too.
+        with_images: copy seeds and replicas too; `hf` has them inside in any case.
 
     Raises:
         UserError: the folder is neither absent nor empty, a table or an image is missing or damaged, or the format's
@@ -35,10 +37,11 @@ def run(_: Params, form: str, folder: Path, with_images: bool) -> None:
     lineage = Lineage(snapshot.of_workspace())
     with _whole(folder) as unfinished:
         module.write(lineage, unfinished, with_images)
-        images = lineage.image_files() if with_images else {}
+        images = lineage.image_files() if with_images and form not in _HOLDS_IMAGES else {}
         for path, image_id in progress(images.items(), total=len(images), what="copy images", unit="image"):
             _copy(Path(path), image_id, unfinished)
-    what = f"{len(images)} images" if with_images else "no images"
+    count = len(lineage.images) if form in _HOLDS_IMAGES else len(images)
+    what = f"{count} images" if count else "no images"
     print(f"{form}: {folder / module.DOCUMENT}, {len(lineage.tables)} tables, {what}")
 
 
@@ -72,13 +75,6 @@ def _whole(folder: Path) -> Iterator[Path]:
 
 
 def _copy(path: Path, image_id: str, folder: Path) -> None:
-    if ".." in path.parts or not (path.is_relative_to(paths.SEEDS) or path.is_relative_to(paths.REPLICAS)):
-        raise UserError(f"{path}: named by a table; allowed: an image in {paths.SEEDS} or {paths.REPLICAS}.")
-    try:
-        content = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path}: no such image; fetch it with `dvc pull select_seeds replicate`.") from None
-    if sha256_of(content) != image_id:
-        raise UserError(f"{path}: not the image that the tables name; restore it with `dvc checkout`.")
+    content = read_image(path, image_id)
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     (folder / path).write_bytes(content)
