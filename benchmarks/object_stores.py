@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,11 +30,12 @@ class Server:
     """
 
     scheme = "http"
+    ports_below = 65_536
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.port = free_port()
+        self.port = free_port(self.ports_below)
         self.endpoint = f"{self.scheme}://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -108,6 +110,8 @@ class Rclone(S3Server):
 class SeaweedFS(S3Server):
     """`weed server -s3`: the key may do everything, anybody may read."""
 
+    ports_below = 50_000  # it takes the port 10,000 above each of its own as well
+
     def command(self) -> list[str | Path]:
         """What starts it."""
         identities = [
@@ -117,7 +121,8 @@ class SeaweedFS(S3Server):
         config = self.folder.parent / f"{self.folder.name}.json"
         config.write_text(json.dumps({"identities": identities}))
         here = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-s3.port={self.port}", f"-s3.config={config}"]
-        ports = [f"-{part}.port={free_port(below=50_000)}" for part in ("master", "volume", "filer")]
+        ports = [f"-{part}.port={free_port(self.ports_below)}" for part in ("master", "volume", "filer")]
+        ports += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # fixed ports, over which two servers would fight
         room = ["-master.volumeSizeLimitMB=64", "-volume.max=100"]
         return [_BIN / "weed", "server", f"-dir={self.folder}", "-s3", *here, *ports, *room]
 
@@ -141,6 +146,14 @@ class PublicHttp(Server):
         """What starts it."""
         options = ["--addr", f"127.0.0.1:{self.port}", "--read-only"]
         return [_BIN / "rclone", "serve", "http", "--config", os.devnull, *options, self.folder]
+
+
+def without_aws(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables without any AWS setting of a user or a machine; a client then finds no key, and asks no proxy."""
+    kept = {name: value for name, value in variables.items() if not name.startswith("AWS_")}
+    absent = str(Path(os.devnull) / "absent")
+    nothing = {"AWS_SHARED_CREDENTIALS_FILE": absent, "AWS_CONFIG_FILE": absent, "AWS_EC2_METADATA_DISABLED": "true"}
+    return kept | nothing | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
 
 def free_port(below: int = 65_536) -> int:
