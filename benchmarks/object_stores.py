@@ -144,7 +144,7 @@ class PublicHttp(Server):
 
     def command(self) -> list[str | Path]:
         """What starts it."""
-        options = ["--addr", f"127.0.0.1:{self.port}", "--read-only"]
+        options = ["--addr", f"127.0.0.1:{self.port}", "--read-only", "--copy-links"]
         return [_BIN / "rclone", "serve", "http", "--config", os.devnull, *options, self.folder]
 
 
