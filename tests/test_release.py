@@ -198,7 +198,10 @@ def test_without_a_public_address_the_bucket_itself_is_the_default(published, st
     assert f"    remote = release\n['remote \"release\"']\n    url = {PREFIX}\n" in project.config
     assert "public" not in project.config
     # what a release wrote is no uncommitted change for the next
-    fails(project.release(server, "--public-url", f"{server.endpoint}/{BUCKET}", ok=False), " for what was just written to")
+    fails(
+        project.release(server, "--public-url", f"{server.endpoint}/{BUCKET}", ok=False),
+        " for what was just written to",
+    )
 
 
 def fails(result, sentence):
