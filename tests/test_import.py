@@ -24,6 +24,7 @@ from banana100 import paths
 from banana100.cli import main
 from banana100.errors import UserError
 from banana100.files import sha256_of
+from banana100.generators.archive import digest
 from banana100.generators.store import AnswerStore
 from banana100.importing import guards
 from banana100.importing.campaigns import with_entries
@@ -190,7 +191,7 @@ def imported(new_clone: Callable[[str], Any], default_params: dict[str, Any]) ->
 
 def test_the_whole_pipeline_runs_on_it_and_verify_proves_it(imported: Any) -> None:
     told = imported("banana100", "verify").stdout
-    assert "no faults" in told and "11 images of archives" in told
+    assert "no faults" in told and "15 images of archives" in told
     traced = imported("banana100", "trace", "entropy:data/replicas/mine/moss/r1/003.png").stdout
     assert "https://example.org/images" in traced and "CC BY-NC-SA 4.0" in traced and "painter-1" in traced
     assert "absent" in imported("banana100", "trace", "data/replicas/mine/moss/r2/003.png").stdout
@@ -221,14 +222,95 @@ def test_verify_names_an_image_that_is_not_the_archives(imported: Any, tmp_path:
     true_id = rows.loc[found, "image_id"].iloc[0]
     rows.loc[found, "image_id"] = "0" * 64
     end = rows[rows["member"] == "moss/run2/002.png"].assign(step=3, image_id="1" * 64, member="moss/run2/003.png")
-    tables.write(table, tables.ARCHIVE, [*tables.records(rows), *tables.records(end)])
+    forged = [*tables.records(rows), *tables.records(end)]
+    params = (imported.folder / "params.yaml").read_text()
+    pinned = yaml.safe_load(params)["campaigns"]["mine"]["config"]["table"]
     try:
+        tables.write(table, tables.ARCHIVE, forged)
+        refused = imported("banana100", "verify", "--quick", check=False)
+        (imported.folder / "params.yaml").write_text(params.replace(pinned, digest(forged)))
         told = imported("banana100", "verify", "--quick", check=False)
     finally:
         table.write_bytes(kept)
+        (imported.folder / "params.yaml").write_text(params)
+    assert refused.returncode == 1 and "has other digests than data/archives/mine.parquet" in refused.stdout
     assert told.returncode == 1
     assert f"moss/r1/002.png: image_id is {true_id}; data/archives/mine.parquet says {'0' * 64}" in told.stdout
     assert f"mine moss r2: the image of step 3 is absent; data/archives/mine.parquet says {'1' * 64}" in told.stdout
+
+
+def test_a_corrected_rule_gives_corrected_chains(take_in: Any, archive: Path, tmp_path: Path) -> None:
+    take_in(archive)
+    activate("mine")
+    assert main(["select_seeds"]) == main(["replicate"]) == 0
+    table = tmp_path / "mapping.csv"
+    lines = ["path,seed,repeat,step"]
+    for name in members():
+        if name.startswith("initial/"):
+            lines.append(f"{name},{Path(name).stem},,0")
+        elif "/run" in name:
+            seed, run, file = name.split("/")
+            lines.append(f"{name},{seed},{3 - int(run[3:])},{int(file[:3])}")  # the repeats change places
+    table.write_text("\n".join(lines))
+    assert take_in(archive, "--mapping", str(table), patterns=())[0] == 0
+    assert main(["select_seeds"]) == main(["replicate"]) == 0
+    assert (paths.REPLICAS / "mine/moss/r2/001.png").read_bytes() == members()["moss/run1/001.png"]
+
+
+def test_chains_do_not_start_from_a_namesake(take_in: Any, tmp_path: Path, capsys: Any) -> None:
+    content = {name.replace("moss", "rocket"): data for name, data in members().items() if "moss" in name}
+    write_zip(tmp_path / "a.zip", content)
+    assert take_in(tmp_path / "a.zip")[0] == 0
+    params = yaml.safe_load(paths.PARAMS.read_text())
+    params |= {"active": ["mine"]}
+    params["seeds"] |= {"count": 3}
+    paths.PARAMS.write_text(yaml.safe_dump(params, allow_unicode=True))
+    assert main(["select_seeds"]) == 0  # the photograph of a rocket
+    assert main(["replicate"]) == 2
+    assert "seed rocket is not the image that the archive mine starts its chains from" in capsys.readouterr().err
+
+
+def test_all_seeds_of_an_archive_are_chosen(take_in: Any, archive: Path, capsys: Any) -> None:
+    take_in(archive)
+    activate("mine")
+    params = yaml.safe_load(paths.PARAMS.read_text())
+    params["seeds"]["count"] = 1
+    paths.PARAMS.write_text(yaml.safe_dump(params, allow_unicode=True))
+    assert main(["select_seeds"]) == 2
+    assert "seeds.count is 1; allowed: 2, as an archive's seeds are all needed" in capsys.readouterr().err
+
+
+def test_a_model_that_the_archive_lacks_is_refused(take_in: Any, archive: Path, capsys: Any) -> None:
+    take_in(archive)
+    activate("mine")
+    assert main(["select_seeds"]) == 0
+    params = yaml.safe_load(paths.PARAMS.read_text())
+    params["campaigns"]["mine"]["model"] = "painter-2"
+    paths.PARAMS.write_text(yaml.safe_dump(params, allow_unicode=True))
+    assert main(["replicate"]) == 2
+    assert "asks for the model painter-2" in capsys.readouterr().err
+
+
+def test_what_is_somebody_elses_in_params_is_not_replaced(take_in: Any, archive: Path, project: Path) -> None:
+    content = yaml.safe_load(paths.PARAMS.read_text())
+    content["seed_sets"]["mine"] = content["seeds"]["sources"]
+    paths.PARAMS.write_text(yaml.safe_dump(content, allow_unicode=True))
+    before = tree(project)
+    code, _, error = take_in(archive)
+    assert code == 2 and "seed_sets.mine is there already" in error
+    assert tree(project) == before
+
+
+def test_campaigns_that_an_archive_no_longer_makes_are_removed(take_in: Any, tmp_path: Path) -> None:
+    content = {"table.png": picture(0)} | {f"{m}/table/{k}.png": picture(k) for m in ("m1", "m2") for k in (1, 2)}
+    patterns = (r"(?P<model>m.)/(?P<seed>\w+)/(?P<step>\d+)\.png", r"(?P<seed>\w+)\.png")
+    write_zip(tmp_path / "a.zip", content)
+    assert take_in(tmp_path / "a.zip", patterns=patterns)[0] == 0
+    write_zip(tmp_path / "b.zip", {name: data for name, data in content.items() if "m2" not in name})
+    assert take_in(tmp_path / "b.zip", patterns=patterns)[0] == 0
+    params = yaml.safe_load(paths.PARAMS.read_text())
+    assert [name for name in params["campaigns"] if name.startswith("mine")] == ["mine"]
+    assert params["campaign_sets"] == {}
 
 
 # --- which file is which step ---------------------------------------------------------------------------------------
@@ -302,7 +384,7 @@ def test_a_request_that_will_not_do_is_refused_in_a_sentence(
     assert tree(project) == before
 
 
-@pytest.mark.parametrize("name", ["../mine", "", ".mine", "a/b", "x" * 90])
+@pytest.mark.parametrize("name", ["../mine", "", ".mine", "a/b", "x" * 90, "a b", "123", "null", "it's", "${x}"])
 def test_an_archive_has_a_name_that_a_file_can_have(project: Path, archive: Path, name: str, capsys: Any) -> None:
     assert main(["import", name, str(archive), "--pattern", STEPS, *TERMS]) == 2
     assert "the name is" in capsys.readouterr().err
@@ -325,9 +407,9 @@ def test_seeds_that_differ_from_chain_to_chain_are_refused(take_in: Any, tmp_pat
 
 
 def test_what_is_no_image_is_named_and_ends_its_chain(take_in: Any, tmp_path: Path) -> None:
-    write_zip(tmp_path / "a.zip", members() | {"moss/run1/002.png": b"\x89PNG no more", "moss/run1/x.png": b""})
+    write_zip(tmp_path / "a.zip", members() | {"moss/run1/002.png": picture(3)[:-500], "moss/run1/x.png": b""})
     code, told, _ = take_in(tmp_path / "a.zip")
-    assert code == 0 and "not usable: 1" in told and "'moss/run1/002.png' cannot be opened" in told
+    assert code == 0 and "not usable: 1" in told and "'moss/run1/002.png' cannot be decoded" in told
     assert "moss r1: no step 2 of 3, and the 1 after it are left out" in told
     activate("mine")
     assert main(["select_seeds"]) == main(["replicate"]) == 0
@@ -364,19 +446,30 @@ def test_no_name_leads_out_of_the_archive(name: str) -> None:
 
 def test_new_campaigns_leave_all_other_lines_of_params_alone(default_params: dict[str, Any]) -> None:
     text = (Path(__file__).parents[1] / "params.yaml").read_text()
-    config = {"archive": "x", "origin": "o # no comment", "sha256": "1e" + "0" * 62, "licence": "c: d"}
+    config = {
+        "archive": "x",
+        "origin": "o # no comment",
+        "sha256": "1e" + "0" * 62,
+        "table": "0" * 64,
+        "licence": "c: d",
+    }
     campaign = {"backend": "archive", "model": "1e5", "prompts": ["yes", "1:1"], "config": config}
     campaign |= {"seeds": ["a"], "repeats": 1, "steps": 2}
     source = {"kind": "archive", "archive": "x", "origin": "o", "licence": "l"}
     made = {"campaigns": {"x": campaign}, "seed_sets": {"x": [source]}, "campaign_sets": {"x": ["x"]}}
-    once = with_entries(text, made)
+    once = with_entries(text, "x", made)
     kept = iter(once.splitlines())
     assert all(line in kept for line in text.splitlines())  # in the same order
-    assert len(once.splitlines()) - len(text.splitlines()) == 15 + 5 + 2
+    assert len(once.splitlines()) - len(text.splitlines()) == 16 + 5 + 2
     made["campaigns"]["x"]["steps"] = 7
-    assert with_entries(once, made) == once.replace("    steps: 2\n\n# Named sets", "    steps: 7\n\n# Named sets")
+    assert with_entries(once, "x", made) == once.replace("    steps: 2\n\n# Named sets", "    steps: 7\n\n# Named sets")
     empty = yaml.safe_dump(default_params | {"campaign_sets": {}}, allow_unicode=True)
-    assert yaml.safe_load(with_entries(empty, made))["campaign_sets"] == {"x": ["x"]}
+    assert yaml.safe_load(with_entries(empty, "x", made))["campaign_sets"] == {"x": ["x"]}
+    assert with_entries(text.replace("\n", "\r\n"), "x", made) == with_entries(text, "x", made).replace("\n", "\r\n")
+    assert with_entries(text.rstrip("\n"), "x", made) == with_entries(text, "x", made)
+    for odd in (f"{text}\nactive: [a]\n", yaml.safe_dump(default_params, default_flow_style=True)):
+        with pytest.raises(UserError, match="cannot be added to"):
+            with_entries(odd, "x", made)
 
 
 # --- hostile and broken archives ------------------------------------------------------------------------------------
@@ -438,6 +531,19 @@ def tar_of_too_many() -> bytes:
     return gzip.compress(b"".join(blocks) + bytes(1024), 1)
 
 
+def tar_folder() -> bytes:
+    info = tarfile.TarInfo("folder")
+    info.type = tarfile.DIRTYPE
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def zip_with_a_directory_elsewhere() -> bytes:
+    data = bytearray(zip_of(("moss/run1/001.png", picture(1)), ("initial/moss.jpg", picture(2, "JPEG"))))
+    place = data.rindex(b"PK\x05\x06") + 16
+    data[place : place + 4] = (int.from_bytes(data[place : place + 4], "little") + 50).to_bytes(4, "little")
+    return bytes(data)
+
+
 def zip_bomb() -> bytes:
     zeros = bytes(100 * 2**20)
     return zip_of(*((f"{number}.png", zeros) for number in range(3)))
@@ -474,6 +580,11 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "tar with a large header": (tar_of_a_header_that_claims_memory, "header of 8,589"),
     "tar with a large file": (tar_of_a_file_that_claims_memory, "a file of 8,589,934,592 bytes"),
     "tar of too many files": (tar_of_too_many, "more than 200,000 files"),
+    "tar of too many folders": (
+        lambda: gzip.compress(tar_folder() * (guards.MAX_ENTRIES + 1) + bytes(1024), 1),
+        "more than 200,000 files",
+    ),
+    "zip with a directory elsewhere": (zip_with_a_directory_elsewhere, "damaged"),
     "tar cut off": (lambda: gzip.compress(tar_of({"name": "a.png"}, data=os.urandom(5000)))[:-3000], "damaged"),
     "nothing": (lambda: b"", "no archive"),
     "text": (lambda: b"not an archive at all" * 100, "no archive"),
@@ -566,7 +677,7 @@ def test_a_campaign_on_another_archive_than_its_sha256_says_is_refused(
     content["campaigns"]["mine"]["config"]["sha256"] = "0" * 64
     paths.PARAMS.write_text(yaml.safe_dump(content, allow_unicode=True))
     assert main(["replicate"]) == 2
-    assert "has the sha256 000000000000…; allowed: that of data/archives/mine.parquet" in capsys.readouterr().err
+    assert "has other digests than data/archives/mine.parquet" in capsys.readouterr().err
     paths.archive("mine").unlink()
     assert main(["replicate"]) == 2
     assert "`banana100 import mine ARCHIVE` makes it" in capsys.readouterr().err

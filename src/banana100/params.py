@@ -66,6 +66,7 @@ class ArchiveConfig(_Strict):
     archive: str = Field(description=_ARCHIVE)
     origin: str = Field(min_length=1, description=_ORIGIN)
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description="the digest of the archive, 64 hex digits")
+    table: str = Field(pattern="^[0-9a-f]{64}$", description="the digest of the archive's table, 64 hex digits")
     licence: str = Field(min_length=1, description="a text, the terms these images may be used under")
     setting: str | None = Field(None, description="a text, which of the archive's settings; left out where it has none")
 
@@ -146,7 +147,7 @@ class ArchiveCampaign(Campaign):
     """A campaign that somebody else ran: its images come from an archive."""
 
     backend: Literal["archive"] = Field(description=_BACKENDS)
-    config: ArchiveConfig = Field(description="a block with the keys archive, origin, sha256, licence, setting")
+    config: ArchiveConfig = Field(description="a block with the keys archive, origin, sha256, table, licence, setting")
 
 
 class GeminiCampaign(Campaign):

@@ -3,7 +3,8 @@
 The images lie in the store by their sha256; which of them is which step is what the archive's table says.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -13,7 +14,7 @@ from banana100.errors import UserError
 from banana100.generators.base import Absent, Answer
 from banana100.generators.store import AnswerStore
 from banana100.lineage import tables
-from banana100.lineage.identity import Request
+from banana100.lineage.identity import Request, identity
 from banana100.params import Campaign
 
 
@@ -21,7 +22,7 @@ class Archive:
     """Backend `archive`.
 
     Raises:
-        UserError: the campaign's archive was not taken in, or is another one than its sha256 says.
+        UserError: the campaign's archive was not taken in, or is another one than its digests say.
     """
 
     def __init__(self, campaign: Campaign) -> None:
@@ -29,11 +30,21 @@ class Archive:
         self._store = AnswerStore()
 
     def generate(self, request: Request, parent: bytes) -> Answer:
-        """The image that follows on `parent` in the archive; see `Backend.generate`."""
+        """The image that follows on `parent` in the archive; see `Backend.generate`.
+
+        Raises:
+            UserError: the chain starts from another image than the archive's.
+        """
+        name = request.config["archive"]
+        if request.step == 1 and request.parent_id != self._image_ids.get((request.seed, 0, 0)):
+            raise UserError(
+                f"params.yaml: seed {request.seed} is not the image that the archive {name} starts its chains from; "
+                f"allowed: seeds.sources with the archive {name} itself, as in `-S seeds.sources={name}`."
+            )
         image_id = self._image_ids.get((request.seed, request.repeat, request.step))
         if image_id is None:
-            raise Absent(f"the archive {request.config['archive']} has no image of this step")
-        return answer(in_store(self._store, image_id, request.config["archive"]), request.model)
+            raise Absent(f"the archive {name} has no image of this step")
+        return answer(in_store(self._store, image_id, name), request.model)
 
 
 def answer(image: bytes, model: str) -> Answer:
@@ -53,23 +64,42 @@ def read(name: str) -> pd.DataFrame:
     return tables.read(path, tables.ARCHIVE)
 
 
+def digest(rows: Iterable[Mapping[str, Any]]) -> str:
+    """What a table is known by: sha256 of the canonical JSON of its rows; cells that are left out are missing."""
+    return identity([{name: row.get(name) for name in tables.ARCHIVE.names} for row in rows])
+
+
 def image_ids(campaign: Campaign) -> dict[tuple[str, int, int], str]:
-    """The sha256 of each image of a campaign, by seed, repeat and step (from 1).
+    """The sha256 of each image of a campaign, by seed, repeat and step; those of seeds by seed, 0 and 0.
 
     Raises:
-        UserError: see `Archive`.
+        UserError: see `Archive`; or the archive has no image of that model in that setting.
     """
     config: Any = campaign.config
-    rows = read(config.archive)
-    if not (rows["archive_sha256"] == config.sha256).all():
+    path = paths.archive(config.archive)
+    rows, found = _table(config.archive, path.stat().st_mtime_ns if path.exists() else 0)
+    if found != config.table or not (rows["archive_sha256"] == config.sha256).all():
         raise UserError(
-            f"params.yaml: a campaign on the archive {config.archive} has the sha256 {config.sha256[:12]}…; "
-            f"allowed: that of {paths.archive(config.archive)}, {rows['archive_sha256'].iloc[0][:12]}…."
+            f"params.yaml: a campaign on the archive {config.archive} has other digests than {path}; allowed: those of "
+            f"the table, as `banana100 import {config.archive}` writes both."
         )
     setting = rows["setting"].isna() if config.setting is None else rows["setting"] == config.setting
-    rows = rows[(rows["step"] > 0) & (rows["model"] == campaign.model) & setting]
-    keys = rows[["seed", "repeat", "step"]].itertuples(index=False, name=None)
-    return dict(zip(keys, rows["image_id"], strict=True))
+    chains = rows[(rows["step"] > 0) & (rows["model"] == campaign.model) & setting]
+    if chains.empty:
+        raise UserError(
+            f"params.yaml: a campaign on the archive {config.archive} asks for the model {campaign.model}, setting "
+            f"{config.setting}; allowed: those that {path} has."
+        )
+    kept = pd.concat([rows[rows["step"] == 0].assign(repeat=0), chains])
+    keys = kept[["seed", "repeat", "step"]].itertuples(index=False, name=None)
+    return dict(zip(keys, kept["image_id"], strict=True))
+
+
+@lru_cache(maxsize=4)
+def _table(name: str, _: int) -> tuple[pd.DataFrame, str]:
+    """An archive's table and its digest, read once for all chains of a process unless the file changes."""
+    rows = read(name)
+    return rows, digest(tables.records(rows))
 
 
 def seeds(name: str) -> Iterator[tuple[str, str, str]]:

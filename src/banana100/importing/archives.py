@@ -19,8 +19,8 @@ from typing import IO
 
 from banana100.errors import UserError
 from banana100.importing.guards import (
-    MAX_BYTES,
     MAX_ENTRIES,
+    MAX_HEADER,
     Archive,
     Bound,
     Entry,
@@ -31,8 +31,9 @@ from banana100.importing.guards import (
     normal,
     shown,
     special,
+    too_many,
 )
-from banana100.importing.parquet import Parquet, is_parquet
+from banana100.importing.parquet import Parquet, is_parquet, is_table
 
 _SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".parquet")
 
@@ -46,7 +47,7 @@ def opened(path: Path) -> Archive:
     if path.is_dir():
         return Folder(path)
     if not path.is_file():
-        raise UserError(f"import: {path} is not there; allowed: a folder, a zip, a tar or a Parquet file.")
+        raise UserError(f"{path} is not there; allowed: a folder, a zip, a tar or a Parquet file.")
     if is_parquet(path):
         return Parquet(path)
     if zipfile.is_zipfile(path):
@@ -54,7 +55,7 @@ def opened(path: Path) -> Archive:
     if (tar := Tar(path)).readable():
         return tar
     raise UserError(
-        f"import: {path} is no archive; allowed: a folder, a zip, a Parquet file, a tar, plain or with gz, bz2 or xz."
+        f"{path} is no archive; allowed: a folder, a zip, a Parquet file, a tar, plain or with gz, bz2 or xz."
     )
 
 
@@ -67,10 +68,10 @@ def listing(archive: Archive, path: Path) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for entry in archive.entries():
         if entry.name in found:
-            raise UserError(f"import: {path} holds the file {shown(entry.name)} twice; allowed: each name once.")
+            raise UserError(f"{path} holds the file {shown(entry.name)} twice; allowed: each name once.")
         found[entry.name] = entry
         if len(found) > MAX_ENTRIES:
-            raise UserError(f"import: {path} holds more than {MAX_ENTRIES:,} files; allowed: at most so many.")
+            raise too_many(path)
     return found
 
 
@@ -85,7 +86,7 @@ class Folder:
     def entries(self) -> Iterator[Entry]:
         """See `Archive.entries`."""
         for file, name in self._files():
-            if _packed(name):
+            if _packed(name) and not is_table(file):
                 yield from (Entry(f"{name}/{entry.name}", entry.bytes) for entry in opened(file).entries())
             else:
                 yield Entry(checked(name, self._path), file.stat().st_size)
@@ -95,7 +96,7 @@ class Folder:
         for file, name in self._files():
             if name in names:
                 yield name, file.read_bytes()
-            elif _packed(name):
+            elif _packed(name) and not is_table(file):
                 inside = {wanted.removeprefix(f"{name}/") for wanted in names if wanted.startswith(f"{name}/")}
                 if inside:
                     yield from ((f"{name}/{member}", data) for member, data in opened(file).read(inside))
@@ -104,14 +105,14 @@ class Folder:
         """See `Archive.sha256`."""
 
     def _files(self) -> Iterator[tuple[Path, str]]:
-        for folder, folders, files in os.walk(self._path):
+        for folder, folders, files in os.walk(self._path, onerror=_unreadable):
             folders.sort()
             for name in sorted([*files, *folders]):
                 path = Path(folder) / name
                 inside = path.relative_to(self._path).as_posix()
                 if path.is_symlink():
                     raise UserError(
-                        f"import: {self._path} holds the link {shown(inside)}; allowed: files and folders "
+                        f"{self._path} holds the link {shown(inside)}; allowed: files and folders "
                         "(`cp -rL` copies what links lead to)."
                     )
                 if name in files:
@@ -138,9 +139,9 @@ class Zip:
                 if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
                     raise link(name, self._path) if stat.S_ISLNK(mode) else special(name, self._path)
                 if info.flag_bits & 1:
-                    raise UserError(f"import: {self._path} holds {shown(name)} encrypted; allowed: without a password.")
+                    raise UserError(f"{self._path} holds {shown(name)} encrypted; allowed: without a password.")
+                bound.add(name, info.file_size)
                 if not info.is_dir():
-                    bound.add(name, info.file_size)
                     yield Entry(name, info.file_size)
 
     def read(self, names: Collection[str]) -> Iterator[tuple[str, bytes]]:
@@ -175,6 +176,7 @@ class Tar:
                 if not (member.isdir() or (member.isreg() and not member.issparse())):
                     raise special(name, self._path)
                 bound.add(name, member.size)
+                archive.members = []  # it would keep them all
                 if not member.isdir():
                     yield Entry(name, member.size)
 
@@ -207,14 +209,14 @@ class Tar:
 
 
 class _Sipping(io.RawIOBase):
-    """A file that gives no more at once than one image may have: a header that claims more fills no memory."""
+    """A file that gives little at once, as members are read in pieces: a header that claims more fills no memory."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file, self._where = file, path
 
     def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= MAX_BYTES:
-            raise UserError(f"import: {self._where} has a header of {size:,} bytes; allowed: at most {MAX_BYTES:,}.")
+        if not 0 <= size <= MAX_HEADER:
+            raise UserError(f"{self._where} has a header of {size:,} bytes; allowed: at most {MAX_HEADER:,}.")
         return self._file.read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
@@ -227,17 +229,22 @@ class _Sipping(io.RawIOBase):
         return True
 
 
+def _unreadable(error: OSError) -> None:
+    raise error
+
+
 def _packed(name: str) -> bool:
     return name.casefold().endswith(_SUFFIXES)
 
 
 def _all_of(file: IO[bytes], name: str, size: int, path: Path) -> bytes:
-    data = file.read(size + 1)
+    # in pieces, as `_Sipping` gives no more; one byte too many tells that the size is not true
+    data = bytearray()
+    while len(data) <= size and (piece := file.read(min(2**16, size + 1 - len(data)))):
+        data += piece
     if len(data) != size:
-        raise UserError(
-            f"import: {path} is damaged at {shown(name)}: not the {size:,} bytes that it says; fetch it again."
-        )
-    return data
+        raise UserError(f"{path} is damaged at {shown(name)}: not the {size:,} bytes that it says; fetch it again.")
+    return bytes(data)
 
 
 def _unpacked(raw: IO[bytes]) -> IO[bytes]:

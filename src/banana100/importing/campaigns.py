@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
-from ruamel.yaml import YAML
+from ruamel.yaml import YAML, YAMLError
 
 from banana100 import params, paths
 from banana100.errors import UserError
@@ -23,7 +23,7 @@ def entries(name: str, found: Survey, prompts: Sequence[str], origin: Mapping[st
         name: the archive's; its one campaign is called so, several begin with it and are a set of that name.
         found: what it holds.
         prompts: what the steps were asked with.
-        origin: the fields origin, sha256 and licence of `params.ArchiveConfig`.
+        origin: the fields origin, sha256, table and licence of `params.ArchiveConfig`.
 
     Returns:
         Entries of campaigns, campaign_sets and seed_sets, by name.
@@ -37,7 +37,7 @@ def entries(name: str, found: Survey, prompts: Sequence[str], origin: Mapping[st
         told = [part for part, others in zip(group, zip(*groups, strict=True), strict=True) if len(set(others)) > 1]
         called = "-".join([name, *filter(None, told)]).replace("/", "-")
         if not is_name(called) or called in campaigns:
-            raise UserError(f"import: a campaign would be called {called!r}; allowed: {params.NAME_RULE}, each once.")
+            raise UserError(f"a campaign would be called {called!r}; allowed: {params.NAME_RULE}, each once.")
         setting = {"setting": group.setting} if group.setting else {}
         campaigns[called] = {
             "backend": "archive",
@@ -56,17 +56,58 @@ def entries(name: str, found: Survey, prompts: Sequence[str], origin: Mapping[st
     return made | ({"campaign_sets": {name: list(campaigns)}} if len(campaigns) > 1 else {})
 
 
-def with_entries(text: str, made: Mapping[str, Mapping[str, Any]]) -> str:
-    """The text of params.yaml with these entries, in place of those of the same names; all other lines stay.
+def with_entries(text: str, archive: str, made: Mapping[str, Mapping[str, Any]]) -> str:
+    """The text of params.yaml with these entries, in place of those of the same archive; all other lines stay.
 
     Raises:
         UserError: params.yaml would hold what it must not hold.
     """
+    end = "\r\n" if "\r\n" in text else "\n"
+    text = text.replace("\r\n", "\n")
+    text = text if text.endswith("\n") else f"{text}\n"
+    try:
+        for block, name in _of_archive(yaml.load(text, Loader=Loader), archive, made):
+            text = _without_entry(text, block, name)
+        for block, members in made.items():
+            for name, value in members.items():
+                text = _with_entry(text, block, name, value)
+        content = yaml.load(text, Loader=Loader)
+    except (YAMLError, yaml.YAMLError, KeyError, AttributeError, TypeError):
+        raise UserError(
+            f"{paths.PARAMS}: cannot be added to; allowed: each block on lines of its own, each key once."
+        ) from None
+    params.check(content)
+    return text.replace("\n", end)
+
+
+def _of_archive(content: Any, archive: str, made: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The entries that an earlier import of the archive made and that are no more: block and name.
+
+    Raises:
+        UserError: an entry to be made has the name of one that is somebody else's.
+    """
+    campaigns = {name for name, of in content["campaigns"].items() if of.get("config", {}).get("archive") == archive}
+    ours = {
+        "campaigns": campaigns,
+        "seed_sets": {n for n, of in content["seed_sets"].items() if {s.get("archive") for s in of} == {archive}},
+        "campaign_sets": {name for name, of in content["campaign_sets"].items() if set(of) <= campaigns},
+    }
     for block, members in made.items():
-        for name, value in members.items():
-            text = _with_entry(text, block, name, value)
-    params.check(yaml.load(text, Loader=Loader))
-    return text
+        if taken := sorted((members.keys() & content[block].keys()) - ours[block]):
+            raise UserError(f"params.yaml: {block}.{taken[0]} is there already; allowed: another NAME for the archive.")
+    ours["campaign_sets"] &= {archive}  # others may be the user's
+    return [(block, name) for block, names in ours.items() for name in sorted(names - made.get(block, {}).keys())]
+
+
+def _without_entry(text: str, block: str, name: str) -> str:
+    whole = _YAML.load(text)
+    lines, holder = text.splitlines(keepends=True), whole[block]
+    first, end = _lines_of(whole, block, lines, len(lines))
+    if holder.fa.flow_style() or len(holder) == 1:
+        left = {key: value for key, value in holder.items() if key != name}
+        return "".join([*lines[:first], _dumped({block: left}), *lines[end:]])
+    start, last = _lines_of(holder, name, lines, end)
+    return "".join([*lines[:start], *lines[last:]])
 
 
 def _with_entry(text: str, block: str, name: str, value: Any) -> str:
@@ -103,14 +144,18 @@ _YAML.width = 1_000_000
 _YAML.indent(mapping=2, sequence=4, offset=2)
 
 
-def write(made: Mapping[str, Mapping[str, Any]]) -> None:
+def write(archive: str, made: Mapping[str, Mapping[str, Any]]) -> None:
     """Put entries into params.yaml.
 
     Raises:
         UserError: see `with_entries`; params.yaml stays as it was.
     """
-    text = paths.PARAMS.read_text(encoding="utf-8")
-    write_atomically(paths.PARAMS, with_entries(text, made).encode())
+    write_atomically(paths.PARAMS, with_entries(read(), archive, made).encode())
+
+
+def read() -> str:
+    """The text of params.yaml, with the ends of lines that it has."""
+    return paths.PARAMS.read_bytes().decode()
 
 
 def group_of(campaign: Mapping[str, Any]) -> Group:

@@ -1,5 +1,6 @@
 """`banana100 import`: take in images that somebody else made, as campaigns with replicas and lineage of their own."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from tabulate import tabulate
 
 from banana100 import paths
 from banana100.errors import UserError
+from banana100.generators.archive import digest
 from banana100.generators.store import AnswerStore
 from banana100.importing import campaigns
 from banana100.importing.archives import listing, opened
@@ -15,9 +17,9 @@ from banana100.importing.mapping import Mapper, Position, by_patterns, by_table
 from banana100.importing.survey import Survey, archive_name, gaps, survey, unpacked_digest
 from banana100.lineage import tables
 from banana100.lineage.identity import identity
-from banana100.params import NAME_RULE, is_name
 
 _SHOWN = 10
+_NAME = "[A-Za-z][A-Za-z0-9_-]{0,39}"  # a shell and YAML take it as it is
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,16 @@ def run(asked: Asked, dry: bool) -> None:
     print(f"{asked.path}: {archive.kind} of {len(entries):,} files, sha256 {sha256}")
     _tell(found, wanted - entries.keys())
     found.check()
-    origin = {"origin": asked.origin or archive_name(asked.path), "sha256": sha256, "licence": asked.licence}
+    rows = _table(sha256, found)
+    origin = {"origin": _origin(asked), "sha256": sha256, "table": digest(rows), "licence": asked.licence}
     made = campaigns.entries(asked.name, found, asked.prompts, origin)
-    campaigns.with_entries(paths.PARAMS.read_text(encoding="utf-8"), made)  # refused before anything is written
+    campaigns.with_entries(campaigns.read(), asked.name, made)  # refused before anything is written
     print(tabulate(_rows(made, found), headers=["campaign", "model", "seeds", "chains", "steps", "images", "gaps"]))
     if dry:
         print("dry run: nothing was written; without --dry-run it is taken in.")
         return
-    _write_table(asked.name, sha256, found)
-    campaigns.write(made)
+    tables.write(paths.archive(asked.name), tables.ARCHIVE, rows)
+    campaigns.write(asked.name, made)
     print(
         f"taken in: {paths.archive(asked.name)} and params.yaml; commit both. Then:\n"
         f"dvc exp run -n {asked.name} -S {_active(asked.name, made)} -S seeds.sources={asked.name} "
@@ -84,15 +87,20 @@ def run(asked: Asked, dry: bool) -> None:
 
 
 def _check(asked: Asked) -> None:
-    if not is_name(asked.name):
-        raise UserError(f"import: the name is {asked.name!r}; allowed: {NAME_RULE}.")
+    if not re.fullmatch(_NAME, asked.name) or asked.name.lower() in ("true", "false", "null"):
+        raise UserError(f"the name is {asked.name!r}; allowed: up to 40 letters, digits, - and _, a letter first.")
     if bool(asked.patterns) == bool(asked.mapping):
-        raise UserError("import: which file is which step? allowed: --pattern once or more, or --mapping once.")
-    for key in ("licence", "origin", "model"):
-        if not getattr(asked, key).isprintable():
-            raise UserError(f"import: --{key} is {getattr(asked, key)!r}; allowed: printable text.")
+        raise UserError("which file is which step? allowed: --pattern once or more, or --mapping once.")
+    told = {"licence": asked.licence, "origin": _origin(asked), "model": asked.model, "prompt": "".join(asked.prompts)}
+    for key, value in told.items():
+        if not value.isprintable():
+            raise UserError(f"--{key} is {value!r}; allowed: printable text.")
     if not asked.licence:
-        raise UserError("import: --licence is empty; allowed: the terms that the images may be used under.")
+        raise UserError("--licence is empty; allowed: the terms that the images may be used under.")
+
+
+def _origin(asked: Asked) -> str:
+    return asked.origin or archive_name(asked.path)
 
 
 def _mapper(asked: Asked) -> tuple[Mapper, set[str]]:
@@ -134,14 +142,13 @@ def _rows(made: dict[str, dict], found: Survey) -> list[tuple]:
     return rows
 
 
-def _write_table(name: str, sha256: str, found: Survey) -> None:
+def _table(sha256: str, found: Survey) -> list[dict[str, str | int | None]]:
     seeds = set(found.seeds())
-    rows = [
+    return [
         {"archive_sha256": sha256, "member": row.member, "image_id": row.image_id} | _cells(place)
         for place, row in sorted(found.rows.items())
         if place.seed in seeds
     ]
-    tables.write(paths.archive(name), tables.ARCHIVE, rows)
 
 
 def _cells(place: Position) -> dict[str, str | int | None]:

@@ -1,5 +1,6 @@
 """What must not come out of an archive, whatever kind it is, and the sentences that refuse it."""
 
+import errno
 import hashlib
 import lzma
 import tarfile
@@ -11,17 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+import pyarrow as pa
+
 from banana100.errors import UserError
 
 MAX_ENTRIES = 200_000
 # Of one file, unpacked: far above any image, far below what fills a machine's memory.
 MAX_BYTES = 512 * 2**20
+# Of what stands before a file in a tar.
+MAX_HEADER = 2**20
 # Images hardly shrink, so an archive that unpacks to many times its size is a bomb; small ones may.
 MAX_RATIO, ALWAYS_TAKEN = 50, 256 * 2**20
 
 _BROKEN = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError),
-    *(NotImplementedError, RuntimeError, ValueError, OverflowError),
+    *(NotImplementedError, RuntimeError, ValueError, OverflowError, MemoryError, pa.ArrowException),
 )
 
 
@@ -73,10 +78,13 @@ class Bound:
     def add(self, name: str, size: int) -> None:
         """Count one more file."""
         refuse_large(name, size, self._path)
+        self._count += 1
+        if self._count > MAX_ENTRIES:
+            raise too_many(self._path)
         self._sum += size
         if self._sum > self._most:
             raise UserError(
-                f"import: {self._path} unpacks to more than {MAX_RATIO} times its size (up to {shown(name)}); "
+                f"{self._path} unpacks to more than {MAX_RATIO} times its size (up to {shown(name)}); "
                 "allowed: an archive of images, which hardly shrink."
             )
 
@@ -88,9 +96,12 @@ def refuse_large(name: str, size: int, path: Path) -> None:
         UserError: it is.
     """
     if not 0 <= size <= MAX_BYTES:
-        raise UserError(
-            f"import: {path} holds {shown(name)}, a file of {size:,} bytes; allowed: at most {MAX_BYTES:,}."
-        )
+        raise UserError(f"{path} holds {shown(name)}, a file of {size:,} bytes; allowed: at most {MAX_BYTES:,}.")
+
+
+def too_many(path: Path) -> UserError:
+    """The sentence for an archive of too many files."""
+    return UserError(f"{path} holds more than {MAX_ENTRIES:,} files; allowed: at most so many.")
 
 
 def checked(name: str, path: Path) -> str:
@@ -103,7 +114,7 @@ def checked(name: str, path: Path) -> str:
     drive = len(name) > 1 and name[1] == ":"
     if not name.strip("/") or name.startswith("/") or ".." in parts or drive or "\\" in name or not _is_text(name):
         raise UserError(
-            f"import: {path} holds the name {shown(name)}; allowed: a path inside it, with slashes, without .., "
+            f"{path} holds the name {shown(name)}; allowed: a path inside it, with slashes, without .., "
             "backslashes and control characters."
         )
     return normal(name)
@@ -120,12 +131,12 @@ def normal(name: str) -> str:
 
 def link(name: str, path: Path) -> UserError:
     """The sentence for a link."""
-    return UserError(f"import: {path} holds the link {shown(name)}; allowed: files and folders.")
+    return UserError(f"{path} holds the link {shown(name)}; allowed: files and folders.")
 
 
 def special(name: str, path: Path) -> UserError:
     """The sentence for a device, a pipe and the like."""
-    return UserError(f"import: {path} holds {shown(name)}, which is no plain file; allowed: files and folders.")
+    return UserError(f"{path} holds {shown(name)}, which is no plain file; allowed: files and folders.")
 
 
 @contextmanager
@@ -135,11 +146,11 @@ def damage(path: Path) -> Iterator[None]:
         yield
     except _BROKEN as error:
         why = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise UserError(f"import: {path} is damaged or of an unknown kind ({why}); fetch it again.") from None
+        raise UserError(f"{path} is damaged or of an unknown kind ({why}); fetch it again.") from None
     except OSError as error:
-        if error.errno:
+        if error.errno not in (None, errno.EINVAL):
             raise
-        raise UserError(f"import: {path} is damaged ({error}); fetch it again.") from None  # gzip's and bz2's words
+        raise UserError(f"{path} is damaged ({error}); fetch it again.") from None  # gzip's and bz2's words
 
 
 def shown(name: str) -> str:

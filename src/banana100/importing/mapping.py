@@ -80,20 +80,20 @@ def by_table(path: Path, model: str, seed_step: int) -> tuple[Mapper, set[str]]:
             columns = reader.fieldnames or []
             if not {"path", "seed", "step"} <= set(columns) <= set(_COLUMNS):
                 raise UserError(
-                    f"import: {path} has the columns {', '.join(columns) or 'none'}; allowed: path, seed, step, and "
+                    f"{path} has the columns {', '.join(columns) or 'none'}; allowed: path, seed, step, and "
                     "repeat, model, setting if need be."
                 )
             rows = list(reader)
     except OSError as error:
-        raise UserError(f"import: {path} cannot be read ({error.strerror}); allowed: a CSV file.") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}); allowed: a CSV file.") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"import: {path} is no CSV file in UTF-8 ({str(error).rstrip('.')}).") from None
+        raise UserError(f"{path} is no CSV file in UTF-8 ({str(error).rstrip('.')}).") from None
     table: dict[str, Mapping[str, str]] = {}
     for number, row in enumerate(rows, start=2):
         name = row["path"] or ""
         if not name or name in table or None in row or None in row.values():
             why = "names a file that a line above names" if name in table else "lacks a path, or has another length"
-            raise UserError(f"import: {path} line {number} {why}; allowed: one line a file, a cell for each column.")
+            raise UserError(f"{path} line {number} {why}; allowed: one line a file, a cell for each column.")
         table[name] = {key: value for key, value in row.items() if value}
 
     def place(name: str) -> Position | None:
@@ -105,12 +105,12 @@ def by_table(path: Path, model: str, seed_step: int) -> tuple[Mapper, set[str]]:
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         compiled = re.compile(pattern)
-    except re.error as error:
-        raise UserError(f"import: --pattern {pattern!r} is no regular expression ({error}).") from None
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UserError(f"--pattern {pattern!r} is no regular expression ({error}).") from None
     groups = set(compiled.groupindex)
     if not {"seed"} <= groups <= set(_GROUPS):
         raise UserError(
-            f"import: --pattern {pattern!r} has the groups {', '.join(sorted(groups)) or 'none'}; allowed: (?P<seed>…) "
+            f"--pattern {pattern!r} has the groups {', '.join(sorted(groups)) or 'none'}; allowed: (?P<seed>…) "
             "and, if need be, repeat, step, model, setting."
         )
     return compiled

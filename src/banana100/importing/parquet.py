@@ -15,7 +15,7 @@ from banana100.errors import UserError
 from banana100.importing.guards import Bound, Entry, checked, damage, digest
 
 _LONGEST = 100  # of a cell that is a part of a name: longer ones are prompts
-_ROWS = 8  # at once: a few images, whatever the file's row groups hold
+_ROWS = 1  # at once: one image, whatever the file's row groups hold
 
 
 class Parquet:
@@ -60,19 +60,31 @@ def is_parquet(path: Path) -> bool:
         return file.read(4) == b"PAR1"
 
 
+def is_table(path: Path) -> bool:
+    """Whether a file is Parquet without images, as lies beside them."""
+    if not is_parquet(path):
+        return False
+    with damage(path), pq.ParquetFile(path) as file:
+        return not _images(file.schema_arrow)
+
+
 def _columns(schema: pa.Schema, path: Path) -> tuple[str, list[str]]:
     """The first column of images, and those whose cells are parts of names."""
+    if not (images := _images(schema)):
+        raise UserError(f"{path} has no column of images; allowed: one of bytes, or of structs with bytes.")
+    plain = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)
+    return images[0], [field.name for field in schema if any(test(field.type) for test in plain)]
+
+
+def _images(schema: pa.Schema) -> list[str]:
+    """The columns of images."""
 
     def is_image(kind: pa.DataType) -> bool:
         if pa.types.is_struct(kind):
             return any(field.name == "bytes" and _is_bytes(field.type) for field in kind)
         return _is_bytes(kind)
 
-    images = [field.name for field in schema if is_image(field.type)]
-    if not images:
-        raise UserError(f"import: {path} has no column of images; allowed: one of bytes, or of structs with bytes.")
-    plain = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)
-    return images[0], [field.name for field in schema if any(test(field.type) for test in plain)]
+    return [field.name for field in schema if is_image(field.type)]
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

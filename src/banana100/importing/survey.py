@@ -1,7 +1,8 @@
 """What an archive holds: images with their places in chains, gaps, and files that are neither."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from banana100.errors import UserError
 from banana100.files import sha256_of
 from banana100.importing.guards import MAX_BYTES, Archive, Entry
 from banana100.importing.mapping import Mapper, Position, Unusable
-from banana100.workers import progress
+from banana100.workers import progress, worker_count
 
 
 class Group(NamedTuple):
@@ -79,17 +80,15 @@ def survey(
     """
     found = Survey()
     places = _places(entries, mapper, found)
-    content = _content(archive, entries, places)
-    for name, data in content:
-        try:
-            images.read_header(data)
-        except images.ImageError as error:
-            found.unusable[name] = str(error)
+    _check(places.values())
+    for name, data, fault in _decoded(_content(archive, entries, places)):
+        if fault:
+            found.unusable[name] = fault
             continue
         image_id, place = sha256_of(data), places[name]
         first = found.rows.setdefault(place, Row(name, image_id))
         if first.image_id != image_id:
-            raise UserError(f"import: {first.member} and {name} are both the seed {place.seed}, and differ.")
+            raise UserError(f"{first.member} and {name} are both the seed {place.seed}, and differ.")
         keep(image_id, data)
         # the same on every file system, whatever order it lists files in
         found.rows[place] = min(first, Row(name, image_id))
@@ -99,10 +98,14 @@ def survey(
 def _check(places: Collection[Position]) -> None:
     started = {place.seed for place in places if place.step}
     if not started:
-        raise UserError("import: no file is a step of a chain; allowed: a --pattern or a --mapping that fits some.")
+        raise UserError("no file is a step of a chain; allowed: a --pattern or a --mapping that fits some.")
+    by_case: dict[str, str] = {}
+    for seed in sorted(started):
+        if (other := by_case.setdefault(seed.casefold(), seed)) != seed:
+            raise UserError(f"the seeds {other} and {seed} differ by case alone; allowed: names that differ by more.")
     if missing := sorted(started - {place.seed for place in places if place.step == 0}):
         raise UserError(
-            f"import: no image is the seed of the chains of {', '.join(missing[:8])}; allowed: chains with the image "
+            f"no image is the seed of the chains of {', '.join(missing[:8])}; allowed: chains with the image "
             "that they start from, as step 0 (see --seed-step) or by a --pattern without a step."
         )
 
@@ -124,8 +127,7 @@ def _places(entries: Mapping[str, Entry], mapper: Mapper, found: Survey) -> dict
             continue
         if place.step and place in taken:
             raise UserError(
-                f"import: {taken[place]} and {name} are both step {place.step} of {_chain(place)}; allowed: one image "
-                "a step."
+                f"{taken[place]} and {name} are both step {place.step} of {_chain(place)}; allowed: one image a step."
             )
         taken[place] = name
         places[name] = place
@@ -138,6 +140,29 @@ def _content(
     total = sum(entries[name].bytes for name in places) // 1_000_000
     read = archive.read(places.keys())
     return progress(read, total=total, what="read images", unit="MB", size=lambda item: len(item[1]) / 1_000_000)
+
+
+def _decoded(content: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes, str | None]]:
+    """Name, content, and why it is no image that can be decoded; all cores look at a few at a time."""
+    waiting: deque[tuple[str, bytes, Future[str | None]]] = deque()
+    with ThreadPoolExecutor(worker_count()) as pool:
+        for name, data in content:
+            waiting.append((name, data, pool.submit(_fault, data)))
+            if len(waiting) > worker_count():
+                yield _result(*waiting.popleft())
+        yield from (_result(*item) for item in waiting)
+
+
+def _result(name: str, data: bytes, fault: "Future[str | None]") -> tuple[str, bytes, str | None]:
+    return name, data, fault.result()
+
+
+def _fault(data: bytes) -> str | None:
+    try:
+        images.decode(data)
+    except images.ImageError as error:
+        return str(error)
+    return None
 
 
 def _chain(place: Position) -> str:

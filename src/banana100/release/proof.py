@@ -103,6 +103,8 @@ def _environment(variables: Mapping[str, str], folder: Path, *, anonymous: bool)
         kept["AWS_EC2_METADATA_DISABLED"] = "true"
     kept |= {"DVC_GLOBAL_CONFIG_DIR": nowhere, "DVC_SYSTEM_CONFIG_DIR": nowhere, "DVC_NO_ANALYTICS": "1"}
     kept["DVC_SITE_CACHE_DIR"] = str(folder / "site")
+    # others have empty ones
+    kept |= {f"BANANA100_{name}": str(folder / name.lower()) for name in ("STORE", "WEIGHTS")}
     return kept | {"PYTHONPATH": str(folder / "clone" / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 
 

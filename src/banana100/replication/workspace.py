@@ -144,9 +144,17 @@ def preview_tasks(rows: Iterable[dict[str, Any]], params: PreviewParams) -> list
 
 
 def make_preview(task: tuple[Path, Path, int]) -> Path:
-    """Write one preview; see `preview_tasks`."""
+    """Write one preview; see `preview_tasks`.
+
+    Raises:
+        UserError: the image cannot be decoded.
+    """
     image, preview, side = task
-    write_atomically(preview, images.encode_preview(image.read_bytes(), side))
+    try:
+        content = images.encode_preview(image.read_bytes(), side)
+    except images.ImageError as error:
+        raise UserError(f"{image}: {error}; there is no preview of it.") from None
+    write_atomically(preview, content)
     return preview
 
 

@@ -17,6 +17,9 @@ from banana100.seeds.generated import Original
 from banana100.seeds.sources import Answers, Candidate, candidates
 from banana100.workers import progress
 
+# Below it features mean nothing, nor do metrics.
+_LEAST_SIDE = 32
+
 
 @dataclass
 class Examined:
@@ -68,6 +71,10 @@ def choose_all(params: Params, answers: Answers = generated.in_workspace) -> lis
         usable, choose([candidate.features for candidate in usable], params.seeds.count), strict=True
     ):
         candidate.row |= {"chosen": choice.order is not None, "order": choice.order, "distance": choice.distance}
+    if left := [c.row["seed"] for c in usable if c.row["source"] == "archive" and not c.row["chosen"]]:
+        raise refusal(
+            "seeds.count", params.seeds.count, f"{len(usable)}, as an archive's seeds are all needed (not {left[0]})"
+        )
     for candidate in examined:
         if not candidate.row["chosen"]:
             candidate.row["path"] = None  # measured, not saved
@@ -110,6 +117,8 @@ def _examine(candidate: Candidate, size: int, namesake: str | None) -> Examined:
         header = images.read_header(data)
         row |= {"source_width": header.width, "source_height": header.height}
         pixels = images.decode(data)
+        if candidate.verbatim and min(pixels.shape[:2]) < _LEAST_SIDE:
+            raise images.ImageError(f"is {header.width}x{header.height} pixels; at least {_LEAST_SIDE} a side")
         pixels = images.square(pixels, min(size, *pixels.shape[:2]) if candidate.verbatim else size)
     except images.ImageError as error:
         return Examined(row | {"refused": str(error)})

@@ -21,9 +21,11 @@ def check(state: State) -> Iterator[Fault]:
 
 def _images(state: State, name: str, table: str, image_ids: dict[tuple[str, int, int], str]) -> Iterator[Fault]:
     images = state.snapshot.images
-    images = images[(images["campaign"] == name) & (images["step"] > 0)]
+    images = images[images["campaign"] == name]
     state.counted["images of archives"] += len(images)
-    keys = images[["seed", "repeat", "step"]].itertuples(index=False, name=None)
+    # step 0 belongs to all repeats
+    repeats = images["repeat"].where(images["step"] > 0, 0)
+    keys = images.assign(repeat=repeats)[["seed", "repeat", "step"]].itertuples(index=False, name=None)
     pair = pd.DataFrame({"image_id": images["image_id"], "expected": [image_ids.get(key) for key in keys]})
     yield from differing(pair, f"{paths.IMAGES_TABLE} " + images["path"], "image_id", "expected", table)
     parked = state.snapshot.parked
