@@ -1,5 +1,5 @@
 # Everything a user types. The environment is made once and reused until requirements.txt changes.
-.PHONY: repro release test bench-release bench-scoring bench-ranking bench-lineage bench-report bench-generators bench-release dry-run lint chromium lock env clean
+.PHONY: repro release test bench-release bench-scoring bench-ranking bench-lineage bench-report bench-generators dry-run lint chromium lock env clean
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -35,9 +35,6 @@ bench-generators: env ## asking a paid generator: side by side, 28,000 requests,
 	python -m benchmarks.generators
 
 bench-release: env ## loose files against one shard a chain, through DVC and a loopback S3 server; about 10 minutes and 4 GB
-	python -m benchmarks.release
-
-bench-release: env ## loose files against shards as DVC carries them, on a real S3 server; about 10 minutes
 	python -m benchmarks.release
 
 lint: env
