@@ -41,7 +41,7 @@ LIBRARIES = {
     "prov": "prov",
     "datapackage": "frictionless",
     "ro-crate": "rocrate",
-    "hf": "huggingface_hub",
+    "hf": "datasets",
 }
 FORMS = [form for form in command.FORMS if form != "hf"]  # it has the images inside: see test_export_hf.py
 TABLE_FILES = 11  # two of them scores

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from banana100 import paths
@@ -433,6 +433,7 @@ def test_any_names_are_places_or_clauses(seed: str, repeat: str, step: str, mode
 
 
 @given(NAMES)
+@example("./")  # what `tar c .` starts with: the archive's own folder
 def test_no_name_leads_out_of_the_archive(name: str) -> None:
     try:
         checked = guards.checked(name, Path("a.zip"))
@@ -440,7 +441,7 @@ def test_no_name_leads_out_of_the_archive(name: str) -> None:
         assert "a.zip" in str(error)
     else:
         root = Path("/root of all")
-        assert os.path.normpath(root / checked).startswith(f"{root}{os.sep}")
+        assert Path(os.path.normpath(root / checked)).is_relative_to(root)
         checked.encode()
 
 
