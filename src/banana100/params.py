@@ -341,6 +341,13 @@ def check(content: Any) -> Params:
         UserError: see `load`.
     """
     try:
+        return _checked(content)
+    except UserError as error:  # the keys in it are the user's words, with whatever letters
+        raise UserError(_printable(str(error))) from None
+
+
+def _checked(content: Any) -> Params:
+    try:
         params = Params.model_validate(content)
     except ValidationError as error:
         raise UserError(_sentence(error)) from None
@@ -558,3 +565,7 @@ def _shown(value: Any) -> str:
     except (ValueError, TypeError, RecursionError):  # refers to itself, or has keys that JSON lacks
         text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
