@@ -28,7 +28,7 @@ from banana100.generators.archive import digest
 from banana100.generators.store import AnswerStore
 from banana100.importing import guards
 from banana100.importing.campaigns import with_entries
-from banana100.importing.mapping import Unusable, by_patterns, by_table
+from banana100.importing.mapping import Numbering, Unusable, by_patterns, by_table
 from banana100.lineage import tables
 
 SEEDS = ("moss", "sand dunes")
@@ -172,13 +172,14 @@ def test_it_is_done_anew_without_harm(take_in: Any, archive: Path, project: Path
 
 @pytest.fixture(scope="module")
 def imported(new_clone: Callable[[str], Any], default_params: dict[str, Any]) -> Any:
-    """A clone whose one campaign is an archive's, after `dvc repro`."""
+    """A clone with an archive's campaign beside a simulated one, after `dvc repro`."""
     clone = new_clone("imported")
     write_zip(clone.folder.parent / "images.zip", members())
     asked = ["--pattern", STEPS, "--pattern", STARTS, *TERMS]
     clone("banana100", "import", "mine", str(clone.folder.parent / "images.zip"), *asked)
     content = yaml.safe_load((clone.folder / "params.yaml").read_text())
-    content |= {"active": ["mine"], "previews": {"steps": [0, 3], "side": 32}}
+    content |= {"active": ["mine", "simulated-replica"], "previews": {"steps": [0, 3], "side": 32}}
+    content["campaigns"]["simulated-replica"] |= {"repeats": 1, "steps": 3}
     content["seeds"] |= {"sources": "mine", "count": 2}
     content["scoring"] |= {"metrics": ["entropy"], "drift": ["psnr"]}
     content["ranking"] |= {"metrics": ["entropy"], "probe_steps": [2, 3], "min_drift": {}, "bootstrap": 100}
@@ -331,6 +332,31 @@ def test_models_and_settings_become_campaigns_and_a_set(take_in: Any, tmp_path: 
     assert params["campaigns"]["mine-m1-apples"]["steps"] == 2
 
 
+@pytest.mark.parametrize("mapped", [False, True])
+def test_repeats_may_be_counted_from_zero(take_in: Any, tmp_path: Path, mapped: bool) -> None:
+    content = {"table.png": picture(0)} | {f"table/{run}/1.png": picture(run + 1) for run in (0, 1)}
+    write_zip(tmp_path / "a.zip", content)
+    options, patterns = [], (r"(?P<seed>\w+)/(?P<repeat>\d+)/(?P<step>\d+)\.png", r"(?P<seed>\w+)\.png")
+    if mapped:
+        lines = ["path,seed,repeat,step", "table.png,table,,0", "table/0/1.png,table,,1", "table/1/1.png,table,1,1"]
+        (tmp_path / "mapping.csv").write_text("\n".join(lines))
+        options, patterns = ["--mapping", str(tmp_path / "mapping.csv")], ()
+    else:
+        _, told, _ = take_in(tmp_path / "a.zip", patterns=patterns)
+        assert "'table/0/1.png' has the repeat '0'; allowed: a whole number from 1 to 999" in told
+    code, told, _ = take_in(tmp_path / "a.zip", "--first-repeat", "0", *options, patterns=patterns)
+    assert code == 0 and "matched 3 images" in told and "gaps" not in told.split("campaign")[0]
+    rows = tables.read(paths.archive("mine"), tables.ARCHIVE)
+    rows = rows[rows["step"] == 1].set_index("member")["repeat"]
+    assert rows.to_dict() == {"table/0/1.png": 1, "table/1/1.png": 2}
+
+
+def test_hidden_files_do_not_hide_what_is_not_matched(take_in: Any, tmp_path: Path) -> None:
+    write_folder(tmp_path / "a", members() | {f".cache/huggingface/{place}.metadata": b"" for place in range(20)})
+    _, told, _ = take_in(tmp_path / "a")
+    assert "not matched: 21\n  'README.md'\n" in told
+
+
 def test_a_table_says_which_file_is_which_step(take_in: Any, tmp_path: Path, archive: Path) -> None:
     table = tmp_path / "mapping.csv"
     with table.open("w", newline="") as file:
@@ -351,6 +377,8 @@ def test_a_table_says_which_file_is_which_step(take_in: Any, tmp_path: Path, arc
         ("path,seed,step\na,b,1\na,b,2\n", "line 3 names a file that a line above names"),
         ("path,seed,step\na,b\n", "line 2 lacks a path, or has another length"),
         ("path,seed,step\na,b,1,2\n", "line 2 lacks a path, or has another length"),
+        ("path,seed,step\n\n\na,b\n", "line 4 lacks a path, or has another length"),
+        ("path,seed,step,step\na,b,1,2\n", "has the columns path, seed, step, step; allowed: .* each once"),
         ('path,seed,step\n"a,b,1\n', "no CSV file"),
         (b"\xff\xfe\x00", "no CSV file"),
     ],
@@ -359,7 +387,7 @@ def test_a_table_that_will_not_do_is_refused(tmp_path: Path, content: str | byte
     path = tmp_path / "mapping.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=told):
-        by_table(path, "m", 0)
+        by_table(path, "m", Numbering())
 
 
 @pytest.mark.parametrize(
@@ -411,6 +439,8 @@ def test_what_is_no_image_is_named_and_ends_its_chain(take_in: Any, tmp_path: Pa
     code, told, _ = take_in(tmp_path / "a.zip")
     assert code == 0 and "not usable: 1" in told and "'moss/run1/002.png' cannot be decoded" in told
     assert "moss r1: no step 2 of 3, and the 1 after it are left out" in told
+    row = next(line.split() for line in told.splitlines() if line.startswith("mine "))
+    assert row == ["mine", "painter-1", "2", "4", "3", "9", "2"]  # the last: nine images, two gaps
     activate("mine")
     assert main(["select_seeds"]) == main(["replicate"]) == 0
     assert sorted(file.name for file in (paths.REPLICAS / "mine/moss/r1").iterdir()) == ["000.jpg", "001.png"]
@@ -421,7 +451,7 @@ NAMES = st.text(st.characters(blacklist_categories=[]), max_size=30)
 
 @given(NAMES, NAMES, NAMES, NAMES)
 def test_any_names_are_places_or_clauses(seed: str, repeat: str, step: str, model: str) -> None:
-    place = by_patterns([r"(?P<seed>[^|]*)\|(?P<repeat>[^|]*)\|(?P<step>[^|]*)\|(?P<model>.*)"], "", 0)
+    place = by_patterns([r"(?P<seed>[^|]*)\|(?P<repeat>[^|]*)\|(?P<step>[^|]*)\|(?P<model>.*)"], "", Numbering())
     try:
         found = place(f"{seed}|{repeat}|{step}|{model}")
     except Unusable as error:

@@ -509,10 +509,17 @@ def test_what_else_is_in_the_config_stays():
         "url": "s3://bucket/p",
         "endpointurl": "https://s3.example.org",
     }
+    assert settings.replaced(MINE, after) == ["[core] remote"]
     assert settings.released(after, there) == after
     assert not settings.differ(MINE, after)
     assert settings.differ(MINE, after.replace("analytics = false", "analytics = true"))
     back = settings.released(after, addresses.checked("s3://bucket/p", None, None))
+    assert settings.replaced(after, back) == [
+        '[remote "release"] endpointurl',
+        '[remote "public"] url',
+        "[core] remote",
+    ]
+    assert settings.replaced(after, after) == []
     assert back == MINE.replace("remote = lab", "remote = release") + "    url = s3://bucket/p\n"
 
 

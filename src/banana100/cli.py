@@ -139,6 +139,7 @@ def _describe_import(taken: argparse.ArgumentParser) -> None:
     taken.add_argument("--model", default="", help="who made the images, where no group or column says so")
     taken.add_argument("--prompt", action="append", help="what the steps were asked with, in turns; may be repeated")
     taken.add_argument("--seed-step", type=_count, default=0, metavar="N", help="the number of the seeds; 0 by default")
+    taken.add_argument("--first-repeat", type=_count, default=1, metavar="N", help="of each seed; 1 by default")
     taken.add_argument("--dry-run", action="store_true", help="only tell what is matched, what is not, and gaps")
 
 
@@ -171,7 +172,7 @@ def _run_verify(checked: Params, asked: argparse.Namespace) -> int:
 
 
 def _run_import(_: Params, asked: argparse.Namespace) -> None:
-    command = importlib.import_module("banana100.importing.command")
+    command, mapping = (importlib.import_module(f"banana100.importing.{name}") for name in ("command", "mapping"))
     described = command.Asked(
         name=asked.name,
         path=asked.path,
@@ -181,7 +182,7 @@ def _run_import(_: Params, asked: argparse.Namespace) -> None:
         prompts=asked.prompt or ["not known"],
         origin=asked.origin,
         licence=asked.licence,
-        seed_step=asked.seed_step,
+        numbering=mapping.Numbering(asked.seed_step, asked.first_repeat),
     )
     command.run(described, asked.dry_run)
 

@@ -223,7 +223,7 @@ class Lineage:
 
     @cached_property
     def licences(self) -> list[Licence]:
-        """The software's, then each photograph's and each archive's."""
+        """The software's, then each seed's and each archive's."""
         found = [
             Licence("Apache-2.0", "https://spdx.org/licenses/Apache-2.0.html", "the software banana100"),
             Licence(
@@ -234,7 +234,7 @@ class Lineage:
         ]
         for terms in dict.fromkeys(row["licence"] for row in self.seeds):
             names = ", ".join(row["seed"] for row in self.seeds if row["licence"] == terms)
-            found.append(Licence(terms, None, f"photographs: {names}"))
+            found.append(Licence(terms, None, f"seeds: {names}"))
         configs = [json.loads(row["config"]) for row in self.requests if row["backend"] == "archive"]
         for terms, origin in dict.fromkeys((config["licence"], config["origin"]) for config in configs):
             found.append(Licence(terms, None, f"replicas from {origin}"))

@@ -13,8 +13,8 @@ from banana100.generators.archive import digest
 from banana100.generators.store import AnswerStore
 from banana100.importing import campaigns
 from banana100.importing.archives import listing, opened
-from banana100.importing.mapping import Mapper, Position, by_patterns, by_table
-from banana100.importing.survey import Survey, archive_name, gaps, survey, unpacked_digest
+from banana100.importing.mapping import Mapper, Numbering, Position, by_patterns, by_table
+from banana100.importing.survey import Survey, archive_name, gaps, survey, unbroken, unpacked_digest
 from banana100.lineage import tables
 from banana100.lineage.identity import identity
 
@@ -34,7 +34,7 @@ class Asked:
         prompts: what the steps were asked with.
         origin: where it is from; empty for its file's name.
         licence: the terms that it may be used under.
-        seed_step: the number by which it calls the seeds.
+        numbering: how it counts steps and repeats.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Asked:
     prompts: Sequence[str]
     origin: str
     licence: str
-    seed_step: int
+    numbering: Numbering
 
 
 def run(asked: Asked, dry: bool) -> None:
@@ -105,8 +105,8 @@ def _origin(asked: Asked) -> str:
 
 def _mapper(asked: Asked) -> tuple[Mapper, set[str]]:
     if asked.mapping:
-        return by_table(asked.mapping, asked.model, asked.seed_step)
-    return by_patterns(asked.patterns, asked.model, asked.seed_step), set()
+        return by_table(asked.mapping, asked.model, asked.numbering)
+    return by_patterns(asked.patterns, asked.model, asked.numbering), set()
 
 
 def _forget(_: str, __: bytes) -> None:
@@ -116,11 +116,16 @@ def _forget(_: str, __: bytes) -> None:
 def _tell(found: Survey, absent: set[str]) -> None:
     """What was matched and what was not, then gaps."""
     print(f"matched {len(found.rows):,} images")
-    _list("not matched", [repr(name) for name in found.unmatched])
+    _list("not matched", [repr(name) for name in sorted(found.unmatched, key=_hidden)])
     _list("not usable", [f"{name!r} {why}" for name, why in sorted(found.unusable.items())])
     _list("in the mapping, not in the archive", [repr(name) for name in sorted(absent)])
     lacking = [line for group, chains in found.groups().items() for line in gaps(group, chains)]
     _list("gaps, where chains end", lacking)
+
+
+def _hidden(name: str) -> bool:
+    """Whether it is of no interest to those who look for images, as what `hf download` notes beside them."""
+    return any(part.startswith(".") for part in name.split("/"))
 
 
 def _list(what: str, lines: Sequence[str]) -> None:
@@ -136,7 +141,7 @@ def _rows(made: dict[str, dict], found: Survey) -> list[tuple]:
     for name, campaign in made["campaigns"].items():
         group = campaigns.group_of(campaign)
         chains = groups[group]
-        images = sum(map(len, chains.values()))
+        images = sum(map(unbroken, chains.values()))
         seeds, ends = len(campaign["seeds"]), len(list(gaps(group, chains)))
         rows.append((name, group.model, seeds, len(chains), campaign["steps"], images, ends))
     return rows

@@ -41,14 +41,22 @@ class Position:
 Mapper = Callable[[str], Position | None]
 
 
-def by_patterns(patterns: Sequence[str], model: str, seed_step: int) -> Mapper:
+@dataclass(frozen=True)
+class Numbering:
+    """The numbers by which an archive calls its seeds, before the first step, and each seed's first repeat."""
+
+    seed_step: int = 0
+    first_repeat: int = 1
+
+
+def by_patterns(patterns: Sequence[str], model: str, numbering: Numbering) -> Mapper:
     """Places from names: the first pattern that fits a whole name counts.
 
     Args:
-        patterns: regular expressions with the named group seed, and repeat (1 without), step (the seed without), model
-            and setting if need be.
+        patterns: regular expressions with the named group seed, and repeat (the first without), step (the seed
+            without), model and setting if need be.
         model: who made the images, where no group says so.
-        seed_step: the number by which the archive calls the seed, before the first step.
+        numbering: how it counts steps and repeats.
 
     Raises:
         UserError: a pattern is no regular expression, or has other groups.
@@ -59,14 +67,14 @@ def by_patterns(patterns: Sequence[str], model: str, seed_step: int) -> Mapper:
         for pattern in compiled:
             if found := pattern.fullmatch(name):
                 groups = {key: value for key, value in found.groupdict().items() if value is not None}
-                return _position({"step": str(seed_step), "repeat": "1", "model": model} | groups, seed_step)
+                return _position({"step": str(numbering.seed_step), "model": model} | groups, numbering)
         return None
 
     return place
 
 
-def by_table(path: Path, model: str, seed_step: int) -> tuple[Mapper, set[str]]:
-    """Places from a CSV file with the columns path, seed, step, and repeat (else 1), model and setting if need be.
+def by_table(path: Path, model: str, numbering: Numbering) -> tuple[Mapper, set[str]]:
+    """Places from a CSV file with the columns path, seed, step, and if need be repeat (else the first), model, setting.
 
     Returns:
         The mapper, and all names that the table holds.
@@ -78,18 +86,18 @@ def by_table(path: Path, model: str, seed_step: int) -> tuple[Mapper, set[str]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
             columns = reader.fieldnames or []
-            if not {"path", "seed", "step"} <= set(columns) <= set(_COLUMNS):
+            if not {"path", "seed", "step"} <= set(columns) <= set(_COLUMNS) or len(columns) > len(set(columns)):
                 raise UserError(
                     f"{path} has the columns {', '.join(columns) or 'none'}; allowed: path, seed, step, and "
-                    "repeat, model, setting if need be."
+                    "repeat, model, setting if need be, each once."
                 )
-            rows = list(reader)
+            rows = [(reader.line_num, row) for row in reader]
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); allowed: a CSV file.") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} is no CSV file in UTF-8 ({str(error).rstrip('.')}).") from None
     table: dict[str, Mapping[str, str]] = {}
-    for number, row in enumerate(rows, start=2):
+    for number, row in rows:
         name = row["path"] or ""
         if not name or name in table or None in row or None in row.values():
             why = "names a file that a line above names" if name in table else "lacks a path, or has another length"
@@ -97,7 +105,7 @@ def by_table(path: Path, model: str, seed_step: int) -> tuple[Mapper, set[str]]:
         table[name] = {key: value for key, value in row.items() if value}
 
     def place(name: str) -> Position | None:
-        return _position({"repeat": "1", "model": model} | table[name], seed_step) if name in table else None
+        return _position({"model": model} | table[name], numbering) if name in table else None
 
     return place, set(table)
 
@@ -116,14 +124,15 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return compiled
 
 
-def _position(told: Mapping[str, str], seed_step: int) -> Position:
+def _position(told: Mapping[str, str], numbering: Numbering) -> Position:
     seed = told.get("seed", "")
     if not is_name(seed):
         raise Unusable(f"would be of the seed {seed!r}; allowed: {NAME_RULE}")
-    step = _number("step", told.get("step", ""), seed_step, seed_step + _MOST) - seed_step
+    step = _number("step", told.get("step", ""), numbering.seed_step, _MOST)
     if step == 0:
         return Position("", "", seed, 1, 0)
-    repeat = _number("repeat", told["repeat"], 1, _MOST)
+    first = numbering.first_repeat
+    repeat = 1 + _number("repeat", told.get("repeat", str(first)), first, _MOST - 1)
     if not told["model"]:
         raise Unusable("has no model; name it with --model, or by a group or column")
     for key in ("model", "setting"):
@@ -133,6 +142,7 @@ def _position(told: Mapping[str, str], seed_step: int) -> Position:
 
 
 def _number(key: str, text: str, least: int, most: int) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= most):
-        raise Unusable(f"has the {key} {text[:40]!r}; allowed: a whole number from {least} to {most}")
-    return int(text)
+    """How far above the least a number is, at most so far."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= least + most):
+        raise Unusable(f"has the {key} {text[:40]!r}; allowed: a whole number from {least} to {least + most}")
+    return int(text) - least

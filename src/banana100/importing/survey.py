@@ -1,7 +1,7 @@
 """What an archive holds: images with their places in chains, gaps, and files that are neither."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from banana100 import images
 from banana100.errors import UserError
 from banana100.files import sha256_of
-from banana100.importing.guards import MAX_BYTES, Archive, Entry
+from banana100.importing.guards import MAX_BYTES, Archive, Entry, shown
 from banana100.importing.mapping import Mapper, Position, Unusable
 from banana100.workers import progress, worker_count
 
@@ -88,7 +88,7 @@ def survey(
         image_id, place = sha256_of(data), places[name]
         first = found.rows.setdefault(place, Row(name, image_id))
         if first.image_id != image_id:
-            raise UserError(f"{first.member} and {name} are both the seed {place.seed}, and differ.")
+            raise UserError(f"{shown(first.member)} and {shown(name)} are both the seed {place.seed}, and differ.")
         keep(image_id, data)
         # the same on every file system, whatever order it lists files in
         found.rows[place] = min(first, Row(name, image_id))
@@ -127,7 +127,8 @@ def _places(entries: Mapping[str, Entry], mapper: Mapper, found: Survey) -> dict
             continue
         if place.step and place in taken:
             raise UserError(
-                f"{taken[place]} and {name} are both step {place.step} of {_chain(place)}; allowed: one image a step."
+                f"{shown(taken[place])} and {shown(name)} are both step {place.step} of {_chain(place)}; "
+                "allowed: one image a step."
             )
         taken[place] = name
         places[name] = place
@@ -180,11 +181,16 @@ def gaps(group: Group, chains: Mapping[tuple[str, int], list[int]]) -> Iterator[
     for seed in sorted({seed for seed, _ in chains}):
         for repeat in range(1, repeats + 1):
             steps = chains.get((seed, repeat), [])
-            end = next((step for step in range(1, longest + 1) if step not in set(steps)), None)
-            if end:
-                lost = sum(step > end for step in steps)
+            last = unbroken(steps)
+            if last < longest:
+                lost = len(steps) - last
                 more = f", and the {lost} after it are left out" if lost else ""
-                yield f"{' '.join(filter(None, [*group, seed]))} r{repeat}: no step {end} of {longest}{more}"
+                yield f"{' '.join(filter(None, [*group, seed]))} r{repeat}: no step {last + 1} of {longest}{more}"
+
+
+def unbroken(steps: Sequence[int]) -> int:
+    """How many of a chain's steps, sorted, there are before the first that is missing."""
+    return sum(step == place for place, step in enumerate(steps, start=1))
 
 
 def archive_name(path: Path) -> str:

@@ -32,6 +32,8 @@ def run(params: Params, addresses: Addresses) -> None:
         size = checks.room(objects, proof.FOLDER)
         checks.proved(params)
         there.probe()
+        if found := settings.replaced(before, config):
+            _say(f"{settings.PATH}: {', '.join(found)} will be replaced")
         _say(f"push to {addresses}")
         sent = there.push()
         _say(f"{sent} of {len(objects)} objects sent; fetch and verify all of them in a clone")

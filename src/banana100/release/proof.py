@@ -56,12 +56,14 @@ def prove(commit: str, config: str, addresses: Addresses) -> None:
         folder = Path(name).resolve()
         clone = folder / "clone"
         environment = _environment(os.environ, folder, anonymous=bool(addresses.public))
-        git = [["clone", "--quiet", "--no-checkout", str(Path.cwd()), str(clone)]]
-        git.append(["-C", str(clone), "-c", "advice.detachedHead=false", "checkout", "--quiet", commit])
-        for arguments in git:
+        git = {
+            "clone": ["clone", "--quiet", "--no-checkout", str(Path.cwd()), str(clone)],
+            "checkout": ["-C", str(clone), "-c", "advice.detachedHead=false", "checkout", "--quiet", commit],
+        }
+        for what, arguments in git.items():
             code, told = _run(["git", *arguments], folder, environment)
             if code:
-                raise UserError(f"git {arguments[0].removeprefix('-C')}: {_last(told) or f'exit code {code}'}.")
+                raise UserError(f"git {what}: {_last(told) or f'exit code {code}'}.")
         write_atomically(clone / settings.PATH, config.encode())
         (clone / ".dvc/config.local").write_text(_LOCAL)
         _pull(clone, environment, addresses)

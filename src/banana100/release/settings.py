@@ -46,6 +46,17 @@ def remote(text: str) -> dict[str, Any]:
     return _parsed(text)['remote "release"'].dict()
 
 
+def replaced(before: str, after: str) -> list[str]:
+    """The entries that a release gives another value or removes, as `[core] remote`; values may hold secrets."""
+    old, new = _parsed(before), _parsed(after)
+    return [
+        f"[{section}] {key}"
+        for section, keys in _OURS.items()
+        for key in keys
+        if (value := old.get(section, {}).get(key)) and value != new.get(section, {}).get(key)
+    ]
+
+
 def differ(before: str, after: str) -> bool:
     """Whether two contents of .dvc/config differ by more than a release writes."""
     parsed = [_parsed(before), _parsed(after)]
