@@ -195,6 +195,9 @@ def test_the_whole_pipeline_runs_on_it_and_verify_proves_it(imported: Any) -> No
     assert "no faults" in told and "15 images of archives" in told
     traced = imported("banana100", "trace", "entropy:data/replicas/mine/moss/r1/003.png").stdout
     assert "https://example.org/images" in traced and "CC BY-NC-SA 4.0" in traced and "painter-1" in traced
+    assert "simulated, no model's answer" not in traced
+    traced = imported("banana100", "trace", "data/replicas/simulated-replica/moss/r1/003.png").stdout
+    assert "simulated, no model's answer" in traced
     assert "absent" in imported("banana100", "trace", "data/replicas/mine/moss/r2/003.png").stdout
     assert "painter-1" in (imported.folder / "metrics/report/index.html").read_text()
 
