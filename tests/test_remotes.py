@@ -279,7 +279,9 @@ def heavy(
         (origin.folder / "data/extra").mkdir()
         for number in range(40):
             (origin.folder / f"data/extra/{number}.bin").write_bytes(random.bytes(200_000))
-        (origin.folder / "data/extra/large.bin").write_bytes(random.bytes(100_000_000))
+        # above 100 MiB it is sent in parts, of which rclone keeps no checksum: that of the whole, which it gives for a
+        # range as well, makes a fetch in ranges (above 50 MiB) fail
+        (origin.folder / "data/extra/large.bin").write_bytes(random.bytes(110_000_000))
         origin("dvc", "add", "-q", "data/extra")
         origin("git", "add", "data/extra.dvc", "data/.gitignore")
         origin("git", "commit", "-qm", "extra")
