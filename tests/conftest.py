@@ -4,8 +4,6 @@ import copy
 import itertools
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,7 @@ from hypothesis import settings
 from banana100 import paths
 from banana100.files import sha256_of
 from banana100.lineage import tables
-
-ROOT = Path(__file__).resolve().parents[1]
+from helpers.clones import ROOT, Clone, made_once
 
 # Speed is for benchmarks; shared machines stall now and then.
 settings.register_profile("banana100", deadline=None)
@@ -51,11 +48,8 @@ def default_params() -> dict[str, Any]:
 @pytest.fixture
 def small_params(default_params: dict[str, Any]) -> dict[str, Any]:
     """Params of a run of seconds: 2 seeds, 2 repeats, 3 steps at 96 pixels."""
-    content = copy.deepcopy(default_params)
-    content["seeds"] |= {"size": 96, "count": 2}
+    content = small_content(default_params, {"repeats": 2, "steps": 3}, size=96, count=2)
     content["seeds"]["sources"] = [{"kind": "bundled", "names": ["astronaut", "coffee", "rocket"]}]
-    content["campaigns"] = {"simulated-replica": content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 3}}
-    content["campaign_sets"] = {}
     content["previews"] = {"steps": [0, 1, 3], "side": 32}
     content["ranking"] |= {"probe_steps": [2, 3], "min_drift": {}}
     return content
@@ -123,95 +117,61 @@ def scored(project: Any, small_params: dict[str, Any], set_params: Any) -> dict[
     return small_params
 
 
-class Clone:
-    """A fresh git clone of the working tree, with a store of its own and the tools of this environment."""
-
-    def __init__(self, folder: Path, store: Path) -> None:
-        self.folder = folder
-        self.store = store
-        self.lock = ""
-        names = subprocess.check_output(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, text=True)
-        for name in filter(None, names.split("\0")):
-            if (ROOT / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, folder / name)
-        # equal trees are equal commits, which the report names
-        dates = [f"GIT_{who}_DATE=2026-01-01T00:00:00Z" for who in ("AUTHOR", "COMMITTER")]
-        for command in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "clone"]):
-            self("env", *dates, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", *command)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        variables = {name: value for name, value in os.environ.items() if not name.startswith(("DVC_", "GIT_"))}
-        variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables['PATH']}"
-        identity = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org"}
-        identity |= {"GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}
-        folders = {"BANANA100_STORE": str(self.store), "BANANA100_WEIGHTS": str(self.store.parent / "weights")}
-        return variables | identity | folders
-
-    def __call__(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a command in the clone; its output is in the failure message."""
-        result = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
-        )
-        if check and result.returncode:
-            pytest.fail(f"{' '.join(command)}: exit {result.returncode}\n{result.stdout}\n{result.stderr}")
-        return result
-
-    def set_params(self, content: dict[str, Any]) -> None:
-        (self.folder / "params.yaml").write_text(yaml.safe_dump(content, allow_unicode=True))
-
-    def outputs(self) -> dict[str, str]:
-        """md5 of every output, as dvc.lock has it."""
-        lock = yaml.safe_load((self.folder / "dvc.lock").read_text())
-        return {out["path"]: out["md5"] for stage in lock["stages"].values() for out in stage["outs"]}
-
-
 @pytest.fixture(scope="session")
 def new_clone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Clone]:
     """Make a fresh clone under a name, with an empty store beside it."""
-
-    def make(name: str) -> Clone:
-        folder = tmp_path_factory.mktemp(name)
-        (folder / "clone").mkdir()
-        return Clone(folder / "clone", folder / "store")
-
-    return make
+    return lambda name: Clone.fresh(tmp_path_factory.mktemp(name))
 
 
-@pytest.fixture(scope="session")
-def small_clone(new_clone: Callable[[str], Clone], default_params: dict[str, Any]) -> Clone:
-    """A clone of 4 chains of 20 steps at 128 pixels, after `dvc repro`; its `lock` names what came out."""
-    clone = new_clone("small")
+def small_content(default_params: dict[str, Any], campaign: dict[str, Any], **seeds: Any) -> dict[str, Any]:
     content = copy.deepcopy(default_params)
-    content["seeds"] |= {"size": 128, "count": 2}
-    campaign = content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 20}
-    content["campaigns"] = {"simulated-replica": campaign}
+    content["seeds"] |= seeds
+    content["campaigns"] = {"simulated-replica": content["campaigns"]["simulated-replica"] | campaign}
     content["campaign_sets"] = {}
-    clone.set_params(content)
-    clone("dvc", "repro")
-    clone("git", "commit", "-qam", "run")
-    clone.lock = (clone.folder / "dvc.lock").read_text()
-    return clone
+    return content
 
 
 @pytest.fixture(scope="session")
-def tiny_clone(new_clone: Callable[[str], Clone], default_params: dict[str, Any]) -> Clone:
+def small_run(tmp_path_factory: pytest.TempPathFactory, default_params: dict[str, Any]) -> Clone:
+    """A clone of 4 chains of 20 steps at 128 pixels, after `dvc repro`; to be copied or only read."""
+
+    def make(room: Path) -> None:
+        clone = Clone.fresh(room)
+        clone.set_params(small_content(default_params, {"repeats": 2, "steps": 20}, size=128, count=2))
+        clone("dvc", "repro")
+        clone("git", "commit", "-qam", "run")
+
+    return Clone(made_once(tmp_path_factory, "small", make))
+
+
+@pytest.fixture(scope="session")
+def small_clone(small_run: Clone, tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A copy of `small_run` for this worker process; who changes it puts it back."""
+    return small_run.copy(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory, default_params: dict[str, Any]) -> Clone:
     """A clone of 2 seeds, 2 repeats and 3 steps at 96 pixels, scored by two metrics, after `dvc repro`."""
-    clone = new_clone("tiny")
-    content = copy.deepcopy(default_params)
-    content["seeds"] |= {"size": 96, "count": 2}
-    content["seeds"]["sources"] = [{"kind": "bundled", "names": ["astronaut", "coffee", "rocket"]}]
-    campaign = content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 3}
-    content["campaigns"] = {"simulated-replica": campaign}
-    content["campaign_sets"] = {}
-    content["previews"] = {"steps": [0, 3], "side": 32}
-    content["scoring"] |= {"metrics": ["entropy", "niqe"], "drift": ["psnr"]}
-    content["ranking"] |= {"metrics": ["entropy", "niqe"], "probe_steps": [2, 3], "min_drift": {}, "bootstrap": 100}
-    clone.set_params(content)
-    clone("dvc", "repro", "-q")
-    clone("git", "commit", "-qam", "run")
-    return clone
+
+    def make(room: Path) -> None:
+        clone = Clone.fresh(room)
+        content = small_content(default_params, {"repeats": 2, "steps": 3}, size=96, count=2)
+        content["seeds"]["sources"] = [{"kind": "bundled", "names": ["astronaut", "coffee", "rocket"]}]
+        content["previews"] = {"steps": [0, 3], "side": 32}
+        content["scoring"] |= {"metrics": ["entropy", "niqe"], "drift": ["psnr"]}
+        content["ranking"] |= {"metrics": ["entropy", "niqe"], "probe_steps": [2, 3], "min_drift": {}, "bootstrap": 100}
+        clone.set_params(content)
+        clone("dvc", "repro", "-q")
+        clone("git", "commit", "-qam", "run")
+
+    return Clone(made_once(tmp_path_factory, "tiny", make))
+
+
+@pytest.fixture(scope="session")
+def tiny_clone(tiny_run: Clone, tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A copy of `tiny_run` for this worker process; who changes it copies it again."""
+    return tiny_run.copy(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="session")

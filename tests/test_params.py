@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from banana100 import params
 from banana100.cli import STAGES, main
 from banana100.errors import UserError
+from helpers.clones import ROOT
 
 CAMPAIGN = "campaigns.simulated-replica"
 
@@ -144,7 +145,7 @@ def test_a_file_that_is_no_mapping_is_refused(content: Any) -> None:
     st.sampled_from(["active", "seeds", "campaigns", "ranking", f"{CAMPAIGN}.config", "seeds.sources", "previews"]),
 )
 def test_whatever_stands_in_the_file_gives_params_or_one_sentence(content: Any, key: str) -> None:
-    default = yaml.safe_load((Path(__file__).parents[1] / "params.yaml").read_text())
+    default = yaml.safe_load((ROOT / "params.yaml").read_text())
     try:
         params.check(changed(default, key, content))
     except UserError as error:
@@ -235,7 +236,7 @@ def test_yaml_means_what_it_means_to_dvc(text: str) -> None:
 def test_params_that_dvc_has_rewritten_mean_the_same(tmp_path: Path) -> None:
     from dvc.utils.serialize import modify_yaml
 
-    (tmp_path / "params.yaml").write_text((Path(__file__).parents[1] / "params.yaml").read_text())
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
     before = params.load(tmp_path / "params.yaml")
     with modify_yaml(tmp_path / "params.yaml") as content:
         content["seeds"]["count"] = 7

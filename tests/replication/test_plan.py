@@ -13,8 +13,7 @@ import pytest
 from banana100 import params
 from banana100.cli import main
 from banana100.dry_run.command import miniature
-
-ROOT = Path(__file__).resolve().parents[1]
+from helpers.clones import ROOT
 
 
 def test_the_papers_campaigns_are_its_28000_images_at_its_price(

@@ -30,6 +30,7 @@ from banana100.importing import guards
 from banana100.importing.campaigns import with_entries
 from banana100.importing.mapping import Numbering, Unusable, by_patterns, by_table
 from banana100.lineage import tables
+from helpers.clones import ROOT
 
 SEEDS = ("moss", "sand dunes")
 STEPS = r"(?P<seed>[^/]+)/run(?P<repeat>\d+)/(?P<step>\d+)\.(png|jpg)"
@@ -479,7 +480,7 @@ def test_no_name_leads_out_of_the_archive(name: str) -> None:
 
 
 def test_new_campaigns_leave_all_other_lines_of_params_alone(default_params: dict[str, Any]) -> None:
-    text = (Path(__file__).parents[1] / "params.yaml").read_text()
+    text = (ROOT / "params.yaml").read_text()
     config = {
         "archive": "x",
         "origin": "o # no comment",

@@ -29,8 +29,8 @@ from banana100.scoring.jobs import ImageFile, Job
 from banana100.scoring.metrics import parameters
 from banana100.scoring.scorers import Scorer, scorer
 from banana100.scoring.worker import Worker
+from helpers.clones import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 SHARED_WEIGHTS = ROOT.parent / "shared" / "weights"
 needs_weights = pytest.mark.skipif(
     not SHARED_WEIGHTS.is_dir(), reason="no folder of genuine weights beside the project"

@@ -35,6 +35,7 @@ from banana100.replication import stage as replication
 from banana100.scoring import stage as scoring
 from banana100.seeds import stage as seeds
 from banana100.snapshot import of_workspace
+from helpers.clones import ROOT
 
 LIBRARIES = {
     "croissant": "mlcroissant",
@@ -59,7 +60,7 @@ COST = {"seconds": 1e-7, "cost_usd": 0.1 + 0.2, "input_tokens": 1234567}
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A tiny run of two own seeds with hostile names, one of them flat: niqe cannot score it. Not to be changed."""
     folder = tmp_path_factory.mktemp("export")
-    content = yaml.safe_load((Path(__file__).parents[1] / "params.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     source = {"kind": "directory", "path": "data/own_seeds", "licence": 'mine, "all" rights <b>reserved</b> 無断転載'}
     content["seeds"] |= {"size": 96, "count": 2, "sources": [source]}
     campaign = content["campaigns"]["simulated-replica"] | {"repeats": 2, "steps": 2}
