@@ -1,6 +1,7 @@
 """What all tests share: an own store for each, small projects, and real clones with real DVC."""
 
 import copy
+import gc
 import itertools
 import os
 import shutil
@@ -17,10 +18,24 @@ from banana100 import paths
 from banana100.files import sha256_of
 from banana100.lineage import tables
 from helpers.clones import ROOT, Clone, made_once
+from helpers.inline import InlineExecutor, as_a_worker_process
+
+as_a_worker_process()
 
 # Speed is for benchmarks; shared machines stall now and then.
 settings.register_profile("banana100", deadline=None)
 settings.load_profile("banana100")
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Take what a module has imported out of the garbage collector's sight: Holm's correction in statsmodels collects
+    at every call, a quarter of a second each with torch and pyiqa in memory."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.freeze()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +52,18 @@ def weights_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "weights"
     monkeypatch.setenv("BANANA100_WEIGHTS", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def inline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes only for tests that ask for `worker_processes`, and for commands that tests start."""
+    if "worker_processes" not in request.fixturenames:
+        monkeypatch.setattr("banana100.workers.ProcessPoolExecutor", InlineExecutor)
+
+
+@pytest.fixture
+def worker_processes() -> None:
+    """Real worker processes, as the product has them."""
 
 
 @pytest.fixture(scope="session")

@@ -195,17 +195,6 @@ def test_prompts_are_walked_and_start_again(default_params: dict[str, Any]) -> N
     assert [campaign.prompt(step) for step in (1, 2, 3)] == ["a", "b", "a"]
 
 
-@pytest.mark.parametrize("value", ["0", "-2", "two", "1.5", ""])
-def test_a_wrong_number_of_workers_is_refused(
-    value: str, monkeypatch: pytest.MonkeyPatch, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("BANANA100_WORKERS", value)
-    from banana100.workers import worker_count
-
-    with pytest.raises(UserError, match=r"BANANA100_WORKERS is .*; allowed: a whole number of at least 1\."):
-        worker_count()
-
-
 def test_a_relative_store_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from banana100 import paths
 

@@ -29,7 +29,7 @@ from banana100.export import command, croissant, datapackage, prov, ro_crate
 from banana100.export.lineage import Lineage
 from banana100.files import sha256_of
 from banana100.lineage import tables
-from banana100.lineage.columns import REFERENCES, SCHEMAS, TABLES, constraints, description
+from banana100.lineage.columns import REFERENCES, SCHEMAS
 from banana100.lineage.identity import identity
 from banana100.replication import stage as replication
 from banana100.scoring import stage as scoring
@@ -523,11 +523,3 @@ def test_a_parent_that_is_not_the_step_before_is_refused(own_run: Path, export: 
     for form in ("prov", "ro-crate"):
         with pytest.raises(UserError, match=r"is not the step before it"):
             export(form)
-
-
-def test_every_column_is_described(default_params: dict[str, Any]) -> None:
-    assert TABLES.keys() == SCHEMAS.keys()
-    for table, schema in SCHEMAS.items():
-        for column in schema.names:
-            assert description(table, column)
-            assert constraints(table, column).keys() <= {"required", "minimum", "pattern"}

@@ -100,15 +100,3 @@ def test_a_storm_of_kills_ends_with_the_same_outputs(small_run: Clone, tmp_path:
         else:
             assert ScoreStore(clone.store).computed_twice() == 0
     assert landed >= rounds  # half of the kills at least met a running stage
-
-
-def test_a_kill_between_answer_and_journal_loses_only_the_note(store: Path) -> None:
-    """The journal is for people; what is stored is decided by the answers alone."""
-    from banana100.generators.base import Answer
-    from banana100.lineage.identity import Request
-
-    request = Request("simulated", "rot-1", "copy", {}, "00", "a", 1, 1)
-    answers = AnswerStore(store)
-    kept = answers.put(request, Answer(image=b"x", model_answered="m"))
-    (store / "journal.jsonl").unlink()
-    assert AnswerStore(store).get(request) == kept

@@ -12,6 +12,8 @@ import pytest
 import yaml
 from filelock import FileLock
 
+from helpers.inline import WORKER_VARIABLES
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -45,7 +47,8 @@ class Clone:
 
     @property
     def environment(self) -> dict[str, str]:
-        variables = {name: value for name, value in os.environ.items() if not name.startswith(("DVC_", "GIT_"))}
+        not_the_users = ("DVC_", "GIT_", *WORKER_VARIABLES)
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(not_the_users)}
         variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables['PATH']}"
         identity = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org"}
         identity |= {"GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}

@@ -1,7 +1,6 @@
 """Replication: the store loses nothing and asks nothing twice; the workspace is laid out from it exactly."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,19 +11,16 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from banana100 import files, images, paths
+from banana100 import images, paths
 from banana100.cli import main
-from banana100.errors import UserError
 from banana100.files import sha256_of
 from banana100.generators import BACKENDS
 from banana100.generators.base import Answer
 from banana100.generators.store import AnswerStore
 from banana100.generators.walks import stored
 from banana100.lineage import tables
-from banana100.lineage.identity import Request, canonical_json
+from banana100.lineage.identity import Request
 from banana100.params import Campaign, SimulatedCampaign
 
 CHAINS, STEPS = 4, 3  # of the small project
@@ -41,134 +37,6 @@ def snapshot(folder: Path) -> dict[str, str]:
 
 def journal(store: Path) -> Counter[str]:
     return Counter(line["event"] for line in AnswerStore(store).journal())
-
-
-# --- identities
-
-
-def test_a_request_id_is_the_hash_of_canonical_json() -> None:
-    text = (
-        '{"backend":"simulated","config":{"green":100,"noise":100},"model":"rot-1","parent_id":"00","prompt":"copy",'
-        '"repeat":1,"seed":"a","step":1}'
-    )
-    assert request().id == sha256_of(text.encode())
-
-
-@pytest.mark.parametrize("change", [{"model": "m"}, {"prompt": "p"}, {"parent_id": "1"}, {"seed": "b"}, {"repeat": 2}])
-def test_whatever_decides_an_image_changes_its_request_id(change: dict[str, object]) -> None:
-    assert request(**change).id != request().id
-
-
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda v: st.dictionaries(st.text(), v)))
-def test_canonical_json_does_not_depend_on_the_order_of_keys(value: Any) -> None:
-    def turned(value: Any) -> Any:
-        return {k: turned(v) for k, v in reversed(value.items())} if isinstance(value, dict) else value
-
-    assert canonical_json(turned(value)) == canonical_json(value)
-    assert json.loads(canonical_json(value)) == value
-
-
-# --- the store
-
-
-def test_an_answer_comes_back_byte_for_byte(store: Path) -> None:
-    answers = AnswerStore(store)
-    answer = Answer(image=b"\x89PNG not even an image", model_answered="m-1", cost_usd=0.134, finish_reason="STOP")
-    assert answers.get(request()) is None
-    kept = answers.put(request(), answer)
-    assert AnswerStore(store).get(request()) == kept
-    assert answers.image(kept.image_id) == answer.image
-    assert kept.record["cost_usd"] == 0.134 and "image" not in kept.record
-
-
-def test_the_first_answer_stays(store: Path) -> None:
-    answers = AnswerStore(store)
-    first = answers.put(request(), Answer(image=b"first", model_answered="m"))
-    assert answers.put(request(), Answer(image=b"second", model_answered="m")) == first
-    assert journal(store) == {"stored": 1, "stored again": 1}
-
-
-def test_a_damaged_object_is_named_and_never_used(store: Path) -> None:
-    answers = AnswerStore(store)
-    kept = answers.put(request(), Answer(image=b"whole", model_answered="m"))
-    (path,) = (store / "objects").rglob(kept.image_id)
-    path.write_bytes(b"whale")
-    with pytest.raises(UserError, match=f"{kept.image_id}: damaged object"):
-        answers.image(kept.image_id)
-    path.unlink()
-    with pytest.raises(UserError, match="missing from the store"):
-        answers.image(kept.image_id)
-    for damage in (None, b"whale"):
-        if damage:
-            path.write_bytes(damage)
-        answers.put(request(), Answer(image=b"whole", model_answered="m"))  # as when pulled data is taken over
-        assert answers.image(kept.image_id) == b"whole"
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"image_id": "0"}'])
-def test_a_damaged_answer_is_named(store: Path, content: bytes) -> None:
-    answers = AnswerStore(store)
-    answers.put(request(), Answer(image=b"x", model_answered="m"))
-    (path,) = (store / "answers").rglob("*.json")
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=f"{request().id}.json: damaged answer"):
-        answers.get(request())
-
-
-def test_a_store_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"BANANA100_STORE .*cannot be made"):
-        AnswerStore(tmp_path / "file" / "store")
-
-
-def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "file"
-    files.write_atomically(file, b"old", durable=True)
-
-    def full_disk(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(OSError, match="No space"):
-        files.write_atomically(file, b"new", durable=True)
-    assert snapshot(tmp_path) == {file.as_posix(): sha256_of(b"old")}
-
-
-def test_a_sweep_deletes_only_what_dead_processes_left(tmp_path: Path) -> None:
-    import platform
-
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    for process in (dead.pid, os.getpid()):
-        (tmp_path / f".tmp-{platform.node()}-{process}-abc").write_bytes(b"half")
-    # of other machines, one of whose names goes on where ours ends
-    others = {".tmp-another-host-1-abc", f".tmp-{platform.node()}-b-{dead.pid}-abc", f".tmp-{platform.node()}-7-1-abc"}
-    for name in others:
-        (tmp_path / name).write_bytes(b"half")
-    files.sweep(tmp_path)
-    left = {file.name for file in tmp_path.iterdir()}
-    assert left == {f".tmp-{platform.node()}-{os.getpid()}-abc", *others}
-
-
-def test_clearing_a_folder_spares_what_a_living_process_writes(tmp_path: Path) -> None:
-    import platform
-
-    folder = tmp_path / "out"
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    living = folder / "a" / f".tmp-{platform.node()}-{os.getpid()}-abc"
-    for file in (
-        folder / "keep",
-        folder / "b/c/stray",
-        folder / "a" / f".tmp-{platform.node()}-{dead.pid}-abc",
-        living,
-    ):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(b"")
-    (folder / "link").symlink_to(tmp_path, target_is_directory=True)
-    files.keep_only(folder, {folder / "keep"})
-    assert sorted(folder.rglob("*")) == [folder / "a", living, folder / "keep"]
-    assert tmp_path.exists()
 
 
 # --- the stage
@@ -305,31 +173,6 @@ def test_two_processes_share_a_store_and_ask_nothing_twice(seeded: Path, store: 
         *snapshot(seeded / "data").values()
     ]
     assert not list(store.rglob("*.lock"))
-
-
-def test_workers_end_when_their_main_process_is_killed(tmp_path: Path) -> None:
-    import psutil
-
-    script = tmp_path / "sleeper.py"
-    script.write_text(
-        "import time\nfrom banana100.workers import in_parallel\n"
-        "if __name__ == '__main__':\n    list(in_parallel(time.sleep, [60, 60, 60]))\n"
-    )
-    main_process = subprocess.Popen([sys.executable, str(script)], env=os.environ | {"BANANA100_WORKERS": "2"})
-    process = psutil.Process(main_process.pid)
-    for _ in range(200):
-        children = process.children(recursive=True)
-        if len(children) >= 3:  # two workers and multiprocessing's resource tracker
-            break
-        psutil.wait_procs([], timeout=0)
-        import time
-
-        time.sleep(0.05)
-    time.sleep(1)
-    main_process.kill()
-    main_process.wait()
-    _, alive = psutil.wait_procs(children, timeout=10)
-    assert not alive
 
 
 def test_a_backend_of_ones_own_needs_one_class(

@@ -97,21 +97,25 @@ def test_no_drift_is_measured_where_none_is_asked_for(
     assert tables.read(paths.DRIFT_TABLE, tables.DRIFT).empty
 
 
-# (engine, workers, batch): every pair of workers and batch on one machine, every single value with the slower engines
-WAYS = [
+# (engine, workers, batch): each engine with two workers against one worker
+SOME_WAYS = [("local", "1", "1"), ("local", "2", "7"), ("ray", "2", "4"), ("shards", "1", "4")]
+# every pair of workers and batch on one machine, every single value with the slower engines
+ALL_WAYS = [
     *(("local", workers, batch) for workers in ("1", "2") for batch in ("1", "4", "7")),
     *(("ray", "1", "4"), ("ray", "2", "7"), ("ray", "2", "1")),
     *(("shards", "2", "4"), ("shards", "1", "7"), ("shards", "2", "1")),
 ]
 
 
+@pytest.mark.usefixtures("worker_processes")
+@pytest.mark.parametrize("ways", [SOME_WAYS, pytest.param(ALL_WAYS, marks=pytest.mark.long)], ids=["some", "all"])
 def test_scores_do_not_depend_on_workers_batches_engine_or_shards(
-    replicated: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    replicated: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ways: list[tuple[str, str, str]]
 ) -> None:
     """The same Parquet bytes by every way of computing, a flat and a broken image among them."""
     replace_images([_png(Image.new("RGB", (96, 96), "grey")), b"no image at all"])
     expected: dict[str, str] = {}
-    for engine, workers, batch in WAYS:
+    for engine, workers, batch in ways:
         monkeypatch.setenv("BANANA100_STORE", str(tmp_path / f"{engine}-{workers}-{batch}"))
         monkeypatch.setenv("BANANA100_ENGINE", "ray" if engine == "ray" else "local")
         monkeypatch.setenv("BANANA100_WORKERS", workers)
@@ -169,6 +173,7 @@ def test_a_metric_more_computes_only_that_metric(
     assert paths.scores("entropy").exists()
 
 
+@pytest.mark.usefixtures("worker_processes")  # where the networks are is fixed when pyiqa is imported
 def test_networks_are_scored_in_a_pass_of_their_own(
     replicated: Path, small_params: dict[str, Any], set_params: Callable[[dict[str, Any]], None], random_networks: Any
 ) -> None:
