@@ -277,6 +277,9 @@ class RandomNetworks:
 
 
 @pytest.fixture
-def random_networks(weights_folder: Path) -> RandomNetworks:
-    """cnniqa and musiq with random weights, and the lock that pins them."""
+def random_networks(weights_folder: Path, worker_processes: None) -> RandomNetworks:
+    """cnniqa and musiq with random weights, and the lock that pins them.
+
+    With real worker processes: where pyiqa looks for weights is fixed when it is imported.
+    """
     return RandomNetworks(weights_folder)

@@ -575,23 +575,24 @@ def test_a_wrong_batch_switch_is_told(
 # --- the storm
 
 
+@pytest.mark.parametrize(("chains", "steps", "kills"), [(4, 10, 2), pytest.param(20, 20, 10, marks=pytest.mark.long)])
 def test_a_storm_of_faults_and_kills_loses_and_buys_nothing_twice(
     change: Callable[..., None], serve: Callable[..., Served], store: Path, project: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], chains: int, steps: int, kills: int,
 ) -> None:  # fmt: skip
-    """20 chains of 20 steps; ten times kill -9 while each fault in turn hits 5 to 20 % of the answers."""
+    """Again and again kill -9 of two processes at once while each fault in turn hits 5 to 20 % of the answers."""
     chance = random.Random(1)
     monkeypatch.setenv("BANANA100_TIMEOUT", "1.5")
-    change(repeats=10, steps=20, budget_usd=10_000.0)
+    change(repeats=chains // 2, steps=steps, budget_usd=10_000.0)
     other = tmp_path / "other"  # a second clone on the same store
     shutil.copytree(project, other)
     faults, served, in_flight = list(RULES), [], 0
     chance.shuffle(faults)
-    for number in range(10):
-        rates = {fault: chance.uniform(0.05, 0.2) for fault in faults[number::10]}
+    for number in range(kills):
+        rates = {fault: chance.uniform(0.05, 0.2) for fault in faults[number::kills]}
         served.append(serve(rates=rates, latency=0.02, hang_seconds=3))
         runs = [start_replicating(folder) for folder in (project, other)]
-        while len(served[-1].requests) < 40 and any(run.poll() is None for run in runs):
+        while len(served[-1].requests) < chains * steps // kills and any(run.poll() is None for run in runs):
             time.sleep(0.02)
         for run in runs:
             if run.poll() is None:
@@ -614,7 +615,7 @@ def test_a_storm_of_faults_and_kills_loses_and_buys_nothing_twice(
             f"\nstorm: {len(requests)} requests, {len(valid)} answered with a valid image, {len(kept)} images in the "
             f"store, {len(lost)} lost where a kill or the time-out cut in ({in_flight} requests under way at kills)"
         )
-    assert parked_table().empty and len(kept) == len(requests_table()) == 400
+    assert parked_table().empty and len(kept) == len(requests_table()) == chains * steps
     assert kept <= valid and len(lost) <= in_flight
     assert set(requests_table()["image_id"]) == kept
     for file in paths.REPLICAS.rglob("*.*"):

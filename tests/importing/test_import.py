@@ -5,7 +5,6 @@ import csv
 import gzip
 import io
 import os
-import shutil
 import struct
 import tarfile
 import zipfile
@@ -14,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from hypothesis import example, given
@@ -24,68 +22,13 @@ from banana100 import paths
 from banana100.cli import main
 from banana100.errors import UserError
 from banana100.files import sha256_of
-from banana100.generators.archive import digest
 from banana100.generators.store import AnswerStore
 from banana100.importing import guards
 from banana100.importing.campaigns import with_entries
 from banana100.importing.mapping import Numbering, Unusable, by_patterns, by_table
 from banana100.lineage import tables
+from helpers.archives import SEEDS, STARTS, STEPS, TERMS, WRITERS, members, picture, write_folder, write_zip
 from helpers.clones import ROOT
-
-SEEDS = ("moss", "sand dunes")
-STEPS = r"(?P<seed>[^/]+)/run(?P<repeat>\d+)/(?P<step>\d+)\.(png|jpg)"
-STARTS = r"initial/(?P<seed>.*)\.jpg"
-TERMS = ["--licence", "CC BY-NC-SA 4.0", "--origin", "https://example.org/images", "--model", "painter-1"]
-
-
-def picture(number: int, kind: str = "PNG") -> bytes:
-    """An image file; another one for each number."""
-    from PIL import Image
-
-    pixels = np.random.default_rng(number).integers(0, 256, (70, 90, 3), dtype=np.uint8)
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind)
-    return stream.getvalue()
-
-
-def members() -> dict[str, bytes]:
-    """Two seeds, two chains each, three steps; one of the chains ends after two."""
-    found = {"README.md": b"read me"}
-    for place, seed in enumerate(SEEDS):
-        found[f"initial/{seed}.jpg"] = picture(place, "JPEG")
-        for repeat in (1, 2):
-            for step in (1, 2, 3):
-                found[f"{seed}/run{repeat}/{step:03d}.png"] = picture(100 * place + 10 * repeat + step)
-    del found["moss/run2/003.png"]
-    return found
-
-
-def write_folder(path: Path, content: dict[str, bytes]) -> None:
-    for name, data in content.items():
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / name).write_bytes(data)
-
-
-def write_zip(path: Path, content: dict[str, bytes]) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in content.items():
-            archive.writestr(name, data)
-
-
-def write_tar(path: Path, content: dict[str, bytes]) -> None:
-    with tarfile.open(path, "w:gz" if path.name.endswith("gz") else "w") as archive:
-        for name, data in content.items():
-            member = tarfile.TarInfo(f"./{name}")
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-
-
-WRITERS: dict[str, Callable[[Path, dict[str, bytes]], None]] = {
-    "folder": write_folder,
-    "images.zip": write_zip,
-    "images.tar": write_tar,
-    "images.tar.gz": write_tar,
-}
 
 
 @pytest.fixture
@@ -169,79 +112,6 @@ def test_it_is_done_anew_without_harm(take_in: Any, archive: Path, project: Path
     before = tree(project)
     assert take_in(archive)[0] == 0
     assert tree(project) == before
-
-
-@pytest.fixture(scope="module")
-def imported(new_clone: Callable[[str], Any], default_params: dict[str, Any]) -> Any:
-    """A clone with an archive's campaign beside a simulated one, after `dvc repro`."""
-    clone = new_clone("imported")
-    write_zip(clone.folder.parent / "images.zip", members())
-    asked = ["--pattern", STEPS, "--pattern", STARTS, *TERMS]
-    clone("banana100", "import", "mine", str(clone.folder.parent / "images.zip"), *asked)
-    content = yaml.safe_load((clone.folder / "params.yaml").read_text())
-    content |= {"active": ["mine", "simulated-replica"], "previews": {"steps": [0, 3], "side": 32}}
-    content["campaigns"]["simulated-replica"] |= {"repeats": 1, "steps": 3}
-    content["seeds"] |= {"sources": "mine", "count": 2}
-    content["scoring"] |= {"metrics": ["entropy"], "drift": ["psnr"]}
-    content["ranking"] |= {"metrics": ["entropy"], "probe_steps": [2, 3], "min_drift": {}, "bootstrap": 100}
-    clone.set_params(content)
-    clone("dvc", "repro", "-q")
-    clone("git", "add", "-A")
-    clone("git", "commit", "-qm", "run")
-    return clone
-
-
-def test_the_whole_pipeline_runs_on_it_and_verify_proves_it(imported: Any) -> None:
-    told = imported("banana100", "verify").stdout
-    assert "no faults" in told and "15 images of archives" in told
-    traced = imported("banana100", "trace", "entropy:data/replicas/mine/moss/r1/003.png").stdout
-    assert "https://example.org/images" in traced and "CC BY-NC-SA 4.0" in traced and "painter-1" in traced
-    assert "simulated, no model's answer" not in traced
-    traced = imported("banana100", "trace", "data/replicas/simulated-replica/moss/r1/003.png").stdout
-    assert "simulated, no model's answer" in traced
-    assert "absent" in imported("banana100", "trace", "data/replicas/mine/moss/r2/003.png").stdout
-    assert "painter-1" in (imported.folder / "metrics/report/index.html").read_text()
-
-
-def test_another_store_takes_the_images_from_the_data(imported: Any, tmp_path: Path) -> None:
-    folder = tmp_path / "copy"
-    shutil.copytree(imported.folder, folder, symlinks=True)
-    copy = type(imported).__new__(type(imported))
-    copy.folder, copy.store = folder, tmp_path / "empty"
-    before = imported.outputs()
-    copy("dvc", "repro", "-q", "-f", "-s", "replicate")
-    assert copy.outputs() == before
-    shutil.rmtree(copy.store)
-    for output in (paths.REPLICAS, paths.LINEAGE, paths.PREVIEWS):
-        shutil.rmtree(folder / output)
-    lost = copy("banana100", "replicate", check=False)
-    assert lost.returncode == 2 and "Traceback" not in lost.stderr
-    assert "not in the store; run `banana100 import mine` again" in lost.stderr
-
-
-def test_verify_names_an_image_that_is_not_the_archives(imported: Any, tmp_path: Path) -> None:
-    table = imported.folder / paths.archive("mine")
-    kept = table.read_bytes()
-    rows = tables.read(table, tables.ARCHIVE)
-    found = rows["member"] == "moss/run1/002.png"
-    true_id = rows.loc[found, "image_id"].iloc[0]
-    rows.loc[found, "image_id"] = "0" * 64
-    end = rows[rows["member"] == "moss/run2/002.png"].assign(step=3, image_id="1" * 64, member="moss/run2/003.png")
-    forged = [*tables.records(rows), *tables.records(end)]
-    params = (imported.folder / "params.yaml").read_text()
-    pinned = yaml.safe_load(params)["campaigns"]["mine"]["config"]["table"]
-    try:
-        tables.write(table, tables.ARCHIVE, forged)
-        refused = imported("banana100", "verify", "--quick", check=False)
-        (imported.folder / "params.yaml").write_text(params.replace(pinned, digest(forged)))
-        told = imported("banana100", "verify", "--quick", check=False)
-    finally:
-        table.write_bytes(kept)
-        (imported.folder / "params.yaml").write_text(params)
-    assert refused.returncode == 1 and "has other digests than data/archives/mine.parquet" in refused.stdout
-    assert told.returncode == 1
-    assert f"moss/r1/002.png: image_id is {true_id}; data/archives/mine.parquet says {'0' * 64}" in told.stdout
-    assert f"mine moss r2: the image of step 3 is absent; data/archives/mine.parquet says {'1' * 64}" in told.stdout
 
 
 def test_a_corrected_rule_gives_corrected_chains(take_in: Any, archive: Path, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_metrics_without_downloads_give_the_published_values() -> None:
 
 
 @needs_weights
+@pytest.mark.usefixtures("worker_processes")  # where pyiqa looks for weights is fixed when it is imported
 def test_trained_weights_give_the_published_values(project: Path, weights_folder: Path) -> None:
     folder = weights_folder / "hub" / "pyiqa"
     folder.mkdir(parents=True)

@@ -173,7 +173,6 @@ def test_a_metric_more_computes_only_that_metric(
     assert paths.scores("entropy").exists()
 
 
-@pytest.mark.usefixtures("worker_processes")  # where the networks are is fixed when pyiqa is imported
 def test_networks_are_scored_in_a_pass_of_their_own(
     replicated: Path, small_params: dict[str, Any], set_params: Callable[[dict[str, Any]], None], random_networks: Any
 ) -> None:
