@@ -1,9 +1,12 @@
 # Everything a user types. The environment is made once and reused until requirements.txt changes.
-.PHONY: repro release test bench-release bench-scoring bench-ranking bench-lineage bench-report bench-generators dry-run lint chromium lock env clean
+.PHONY: repro release test test-all test-long test-times coverage bench-release bench-scoring bench-ranking bench-lineage bench-report bench-generators dry-run lint chromium lock env clean
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Files of tests go to the processes whole: what a file makes once is made once.
+PYTEST = python -m pytest -n logical --dist loadfile --no-loadscope-reorder --junitxml .pytest_cache/times.xml
+ROOMS = $(sort $(patsubst tests/%/,%,$(filter-out %/__pycache__/ %/helpers/,$(wildcard tests/*/))) $(patsubst tests/test_%.py,%,$(wildcard tests/test_*.py)))
 
 repro: env ## run what has changed, print the verdicts and where the report lies
 	dvc repro
@@ -16,8 +19,23 @@ dry-run: env ## the paper's campaigns in miniature against a server on this mach
 release: env ## publish the data of the commit on S3, proved by a clone that fetches and verifies it
 	@banana100 release '$(REMOTE)' $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(PUBLIC_URL),--public-url '$(PUBLIC_URL)')
 
-test: lint chromium ## the whole test suite
-	python -m pytest
+# ROOM=ranking: only the tests of that room, or of a module in no room, as in ROOM=params
+test: lint chromium ## every behaviour, in random order on all cores, within 10 minutes on two
+	$(if $(filter-out $(ROOMS),$(ROOM)),$(error ROOM=$(ROOM) has no tests; allowed: $(ROOMS)))
+	$(PYTEST) -m "not long" $(if $(ROOM),$(wildcard tests/$(ROOM) tests/test_$(ROOM).py),tests)
+
+test-all: lint chromium ## and what is long by nature: kill storms in full, every way of scoring
+	$(PYTEST) tests
+
+test-long: lint chromium ## what test-all adds to test
+	$(PYTEST) -m long tests
+
+test-times: env ## where the time of the last test run went, by folder and by test
+	@python -m benchmarks.suite
+
+coverage: lint chromium ## lines and branches that `make test` reaches, in the processes that tests start as well
+	COVERAGE_FILE=.coverage/data coverage run -m pytest -n logical --dist loadfile --no-loadscope-reorder -m "not long" tests
+	COVERAGE_FILE=.coverage/data coverage combine --quiet && COVERAGE_FILE=.coverage/data coverage report
 
 bench-scoring: env ## the scoring engine against the pyiqa command, the ideal, and itself; about 2 hours on 2 cores
 	python -m benchmarks.scoring

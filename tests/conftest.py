@@ -5,7 +5,9 @@ import gc
 import itertools
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from banana100.lineage import tables
 from helpers.clones import ROOT, Clone, made_once
 from helpers.inline import InlineExecutor, as_a_worker_process
 
-as_a_worker_process()
+as_a_worker_process(Path(tempfile.mkdtemp(prefix="banana100-weights-")))
 
 # Speed is for benchmarks; shared machines stall now and then.
 settings.register_profile("banana100", deadline=None)
@@ -32,6 +34,15 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     at every call, a quarter of a second each with torch and pyiqa in memory."""
     if nextitem is None or nextitem.path != item.path:
         gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What clones and runs comes first, so that processes end together; the order is else as it was shuffled."""
+    items.sort(key=lambda item: "front_door" not in item.path.parts)
+
+
+def pytest_sessionfinish() -> None:
+    shutil.rmtree(paths.weights(), ignore_errors=True)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -47,23 +58,22 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def weights_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of weights, so that no test uses or changes the user's."""
-    folder = tmp_path / "weights"
-    monkeypatch.setenv("BANANA100_WEIGHTS", str(folder))
-    return folder
+def weights_folder() -> Path:
+    """An empty folder of weights, so that no test uses or changes the user's; the same for all tests of a process."""
+    shutil.rmtree(paths.weights(), ignore_errors=True)
+    return paths.weights()
 
 
 @pytest.fixture(autouse=True)
-def inline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Worker processes only for tests that ask for `worker_processes`, and for commands that tests start."""
-    if "worker_processes" not in request.fixturenames:
-        monkeypatch.setattr("banana100.workers.ProcessPoolExecutor", InlineExecutor)
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker processes but for tests that ask for `worker_processes`, and for commands that tests start."""
+    monkeypatch.setattr("banana100.workers.ProcessPoolExecutor", InlineExecutor)
 
 
 @pytest.fixture
-def worker_processes() -> None:
-    """Real worker processes, as the product has them."""
+def worker_processes(inline: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From the call on, real worker processes."""
+    return lambda: monkeypatch.setattr("banana100.workers.ProcessPoolExecutor", ProcessPoolExecutor)
 
 
 @pytest.fixture(scope="session")
@@ -277,9 +287,6 @@ class RandomNetworks:
 
 
 @pytest.fixture
-def random_networks(weights_folder: Path, worker_processes: None) -> RandomNetworks:
-    """cnniqa and musiq with random weights, and the lock that pins them.
-
-    With real worker processes: where pyiqa looks for weights is fixed when it is imported.
-    """
+def random_networks(weights_folder: Path) -> RandomNetworks:
+    """cnniqa and musiq with random weights, and the lock that pins them."""
     return RandomNetworks(weights_folder)

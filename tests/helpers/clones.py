@@ -33,7 +33,7 @@ class Clone:
         for name in filter(None, names.split("\0")):
             if (ROOT / name).is_file():
                 (clone.folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, clone.folder / name)
+                copy_with_bytecode(ROOT / name, clone.folder / name)
         # equal trees are equal commits, which the report names
         dates = [f"GIT_{who}_DATE=2026-01-01T00:00:00Z" for who in ("AUTHOR", "COMMITTER")]
         for command in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "clone"]):
@@ -71,6 +71,15 @@ class Clone:
         """md5 of every output, as dvc.lock has it."""
         lock = yaml.safe_load((self.folder / "dvc.lock").read_text())
         return {out["path"]: out["md5"] for stage in lock["stages"].values() for out in stage["outs"]}
+
+
+def copy_with_bytecode(source: Path, target: Path) -> None:
+    """With what Python has compiled of it, which holds for equal content and time: a clone compiles for a second."""
+    shutil.copy2(source, target)
+    compiled = source.parent / "__pycache__" / f"{source.stem}.{sys.implementation.cache_tag}.pyc"
+    if source.suffix == ".py" and compiled.exists():
+        (target.parent / "__pycache__").mkdir(exist_ok=True)
+        shutil.copy2(compiled, target.parent / "__pycache__")
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:

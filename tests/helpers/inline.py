@@ -3,14 +3,15 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from pathlib import Path
 from typing import Any
 
-from banana100.scoring import engine
+from banana100.scoring import engine, weights
 from banana100.scoring.scorers import KERNELS
 from banana100.workers import ENVIRONMENT
 
 # What worker processes start with: with it the scores of this process are theirs to the last digit.
-WORKER_VARIABLES = ENVIRONMENT | KERNELS
+WORKER_VARIABLES = {*ENVIRONMENT, *KERNELS, *weights.environment(Path())}
 
 
 class InlineExecutor(Executor):
@@ -31,6 +32,8 @@ class InlineExecutor(Executor):
         return done
 
 
-def as_a_worker_process() -> None:
-    """Set the variables, which torch reads when it is imported: before anything imports it."""
-    os.environ.update(WORKER_VARIABLES)
+def as_a_worker_process(weights_folder: Path) -> None:
+    """Set the variables, which torch and pyiqa read when they are imported: before anything imports them."""
+    os.environ["BANANA100_WEIGHTS"] = str(weights_folder)
+    os.environ.update(ENVIRONMENT | KERNELS | weights.environment())
+    del os.environ["HF_HUB_OFFLINE"]  # tests fetch from servers of their own

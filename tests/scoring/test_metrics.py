@@ -3,6 +3,7 @@
 import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,13 @@ def test_metrics_without_downloads_give_the_published_values() -> None:
 
 
 @needs_weights
-@pytest.mark.usefixtures("worker_processes")  # where pyiqa looks for weights is fixed when it is imported
-def test_trained_weights_give_the_published_values(project: Path, weights_folder: Path) -> None:
+@pytest.mark.parametrize("count", [1, pytest.param(5, marks=pytest.mark.long)])  # images; 6 s each
+def test_trained_weights_give_the_published_values(
+    project: Path, weights_folder: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(selfcheck, "IMAGES", selfcheck.IMAGES[:count])
+    for name, published in selfcheck.PUBLISHED.items():
+        monkeypatch.setitem(selfcheck.PUBLISHED, name, replace(published, values=published.values[:count]))
     folder = weights_folder / "hub" / "pyiqa"
     folder.mkdir(parents=True)
     for name in ("ILNIQE_templateModel.mat", "CNNIQA-LIVE.pth"):
