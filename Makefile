@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Files of tests go to the processes whole: what a file makes once is made once.
-PYTEST = python -m pytest -n logical --dist loadfile --no-loadscope-reorder --junitxml .pytest_cache/times.xml
+PYTEST = python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --junitxml .pytest_cache/times.xml
 ROOMS = $(sort $(patsubst tests/%/,%,$(filter-out %/__pycache__/ %/helpers/,$(wildcard tests/*/))) $(patsubst tests/test_%.py,%,$(wildcard tests/test_*.py)))
 
 repro: env ## run what has changed, print the verdicts and where the report lies
@@ -34,7 +34,7 @@ test-times: env ## where the time of the last test run went, by folder and by te
 	@python -m benchmarks.suite
 
 coverage: lint chromium ## lines and branches that `make test` reaches, in the processes that tests start as well
-	COVERAGE_FILE=.coverage/data coverage run -m pytest -n logical --dist loadfile --no-loadscope-reorder -m "not long" tests
+	COVERAGE_FILE=.coverage/data coverage run -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "not long" tests
 	COVERAGE_FILE=.coverage/data coverage combine --quiet && COVERAGE_FILE=.coverage/data coverage report
 
 bench-scoring: env ## the scoring engine against the pyiqa command, the ideal, and itself; about 2 hours on 2 cores

@@ -174,7 +174,9 @@ def small_run(tmp_path_factory: pytest.TempPathFactory, default_params: dict[str
 
     def make(room: Path) -> None:
         clone = Clone.fresh(room)
-        clone.set_params(small_content(default_params, {"repeats": 2, "steps": 20}, size=128, count=2))
+        content = small_content(default_params, {"repeats": 2, "steps": 20}, size=128, count=2)
+        content["ranking"]["bootstrap"] = 200
+        clone.set_params(content)
         clone("dvc", "repro")
         clone("git", "commit", "-qam", "run")
 

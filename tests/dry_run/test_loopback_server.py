@@ -30,6 +30,7 @@ from banana100.dry_run.faults import NOT_IN_BATCHES, RETRY_AFTER, Draws, Fault, 
 from banana100.dry_run.pictures import Asked, answer
 from banana100.dry_run.server import running
 from banana100.files import sha256_of
+from helpers.servers import settle
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is not a valid FinishReason"),
@@ -128,10 +129,8 @@ class Api:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def last(self) -> dict[str, Any]:
-        """The newest line; it is written just after its answer went out."""
-        size = -1
-        while size != (size := self.log.stat().st_size):
-            time.sleep(0.05)
+        """The newest line."""
+        settle(self.url, self.log)
         return [line for line in self.lines() if "n" in line][-1]
 
 

@@ -25,7 +25,7 @@ from helpers.clones import ROOT
 def finished(new_clone: Callable[[str], Any]) -> Any:
     """A fresh clone after `dvc repro`."""
     clone = new_clone("finished")
-    clone.log = clone("dvc", "repro").stdout
+    clone.log = clone("env", "-u", "BANANA100_WORKERS", "dvc", "repro").stdout
     clone("git", "commit", "--allow-empty", "-qam", "run")  # a no-op where the committed lock holds to the last digit
     return clone
 

@@ -52,7 +52,12 @@ class Clone:
         variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables['PATH']}"
         identity = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org"}
         identity |= {"GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}
-        folders = {"BANANA100_STORE": str(self.store), "BANANA100_WEIGHTS": str(self.room / "weights")}
+        # one worker: the other core has another test
+        folders = {
+            "BANANA100_WORKERS": "1",
+            "BANANA100_STORE": str(self.store),
+            "BANANA100_WEIGHTS": str(self.room / "weights"),
+        }
         return variables | identity | folders
 
     def __call__(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
