@@ -4,6 +4,8 @@ VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Three processes for two cores, as many tests wait for servers and for other processes.
+PROCESSES = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 # Files of tests go to the processes whole: what a file makes once is made once.
 PYTEST = python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --junitxml .pytest_cache/times.xml
 ROOMS = $(sort $(patsubst tests/%/,%,$(filter-out %/__pycache__/ %/helpers/,$(wildcard tests/*/))) $(patsubst tests/test_%.py,%,$(wildcard tests/test_*.py)))

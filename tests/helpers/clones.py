@@ -52,13 +52,8 @@ class Clone:
         variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables['PATH']}"
         identity = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org"}
         identity |= {"GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}
-        # one worker: the other core has another test
-        folders = {
-            "BANANA100_WORKERS": "1",
-            "BANANA100_STORE": str(self.store),
-            "BANANA100_WEIGHTS": str(self.room / "weights"),
-        }
-        return variables | identity | folders
+        folders = {"BANANA100_STORE": str(self.store), "BANANA100_WEIGHTS": str(self.room / "weights")}
+        return variables | identity | folders | {"BANANA100_WORKERS": "1"}  # the other cores have other tests
 
     def __call__(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command in the clone; its output is in the failure message."""
